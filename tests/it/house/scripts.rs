@@ -1,0 +1,141 @@
+//! The heads of the scripts tell the truth, and the scripts keep their size.
+
+use std::fs;
+
+use crate::house::{Findings, expect_at, expect_none, files, root};
+
+/// Lines of a script; the tick does the work of four.
+const LINES_MAX: usize = 80;
+const TICK_LINES_MAX: usize = 120;
+/// Columns of a line.
+const COLUMNS_MAX: usize = 120;
+
+/// What a script must agree with.
+struct Rest<'a> {
+    /// Sources that read answers.
+    readers: &'a str,
+    /// Text of the definition's module, by its name.
+    model: &'a dyn Fn(&str) -> Option<String>,
+}
+
+fn check(path: &str, text: &str, rest: &Rest<'_>) -> Findings {
+    let name = path.rsplit('/').next().unwrap().trim_end_matches(".lua");
+    let mut findings = Vec::new();
+    let mut find = |line: usize, what: String| findings.push(format!("{path}:{line}: {what}"));
+    let lines: Vec<&str> = text.lines().collect();
+    let most = if name == "tick" {
+        TICK_LINES_MAX
+    } else {
+        LINES_MAX
+    };
+    if most < lines.len() {
+        find(
+            lines.len(),
+            format!("{} lines (at most {most})", lines.len()),
+        );
+    }
+    for (line, text) in (1..).zip(&lines) {
+        if COLUMNS_MAX < text.len() {
+            find(
+                line,
+                format!("{} columns (at most {COLUMNS_MAX})", text.len()),
+            );
+        }
+    }
+    if !lines[0].starts_with(&format!("-- room/{name}: ")) {
+        find(1, format!("does not begin with `-- room/{name}: `"));
+    }
+    let target = head(&lines, "-- Same as: ").unwrap_or_default();
+    let (module, function) = target.rsplit_once("::").unwrap_or_default();
+    let definition = (rest.model)(module).unwrap_or_default();
+    if !definition.contains(&format!("fn {function}(")) {
+        find(2, format!("`{target}` is no function"));
+    }
+    let named = head(&lines, "-- KEYS: ").map_or(0, |keys| keys.split(", ").count());
+    let used = (1..=20)
+        .rev()
+        .find(|n| text.contains(&format!("KEYS[{n}]")));
+    let in_loops =
+        text.contains("KEYS[k]") || text.contains("KEYS[({") || text.contains("KEYS[put");
+    if used.unwrap_or(0) != named && !in_loops || named < used.unwrap_or(0) {
+        find(3, format!("names {named} keys and uses {used:?}"));
+    }
+    for (line, word) in out_words(&lines) {
+        if !rest.readers.contains(&format!("\"{word}\"")) {
+            find(line, format!("nobody reads `{word}`"));
+        }
+    }
+    if text.contains("redis.call('TIME')") as usize + text.matches("'TIME'").count() != 2 {
+        find(1, "asks for the time other than once".into());
+    }
+    findings
+}
+
+/// What stands behind a line's beginning.
+fn head<'a>(lines: &[&'a str], begins: &str) -> Option<&'a str> {
+    lines.iter().find_map(|line| line.strip_prefix(begins))
+}
+
+/// The words in quotes of the head's last part, each with its line.
+fn out_words<'a>(lines: &[&'a str]) -> Vec<(usize, &'a str)> {
+    (1..)
+        .zip(lines)
+        .skip_while(|(_, line)| !line.starts_with("-- OUT:"))
+        .take_while(|(_, line)| line.starts_with("--"))
+        .flat_map(|(number, line)| {
+            line.split('\'')
+                .skip(1)
+                .step_by(2)
+                .map(move |w| (number, w))
+        })
+        .collect()
+}
+
+/// `room::model::claim` is `src/room/model/claim.rs`, or a folder of that name.
+fn module(name: &str) -> Option<String> {
+    let path = format!("src/{}", name.replace("::", "/"));
+    let file = fs::read_to_string(root().join(format!("{path}.rs")));
+    file.or_else(|_| fs::read_to_string(root().join(format!("{path}/mod.rs"))))
+        .ok()
+}
+
+#[test]
+fn the_heads_of_the_scripts_tell_the_truth() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let readers = read("src/room/in_redis/answer.rs") + &read("src/room/model/words.rs");
+    let rest = Rest {
+        readers: &readers,
+        model: &module,
+    };
+    let paths = files("lua/room", "lua");
+    assert!(10 < paths.len(), "{paths:?}");
+    for path in paths {
+        expect_none(&check(&path, &read(&path), &rest));
+    }
+}
+
+#[test]
+fn lies_in_a_head_are_found() {
+    let rest = Rest {
+        readers: "\"left\"",
+        model: &|module| (module == "a::b").then(|| "fn leave(x: u8)".to_owned()),
+    };
+    let good = "-- room/leave: a fan goes.\n-- Same as: a::b::leave\n-- KEYS: 1 queue\n\
+                -- OUT:  {'left'}\nredis.call('TIME', KEYS[1])\nredis.call('TIME')";
+    let good = good.replace("redis.call('TIME', KEYS[1])", "local key = KEYS[1]");
+    expect_at(&check("lua/room/leave.lua", &good, &rest), &[]);
+    expect_at(
+        &check("lua/room/go.lua", &good, &rest),
+        &["lua/room/go.lua:1: "],
+    );
+    for (from, to, line) in [
+        ("b::leave", "b::go", 2),
+        ("1 queue", "1 queue, 2 room", 3),
+        ("'left'", "'gone'", 4),
+        ("redis.call('TIME')", "", 1),
+    ] {
+        let bad = good.replace(from, to);
+        let place = format!("lua/room/leave.lua:{line}: ");
+        expect_at(&check("lua/room/leave.lua", &bad, &rest), &[&place]);
+    }
+}

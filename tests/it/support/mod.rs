@@ -1,0 +1,40 @@
+//! What several chapters need.
+
+pub(crate) mod bent_log;
+pub(crate) mod bent_room;
+pub(crate) mod bent_shop;
+pub(crate) mod browser;
+pub(crate) mod client;
+pub(crate) mod need;
+pub(crate) mod process;
+pub(crate) mod redis;
+pub(crate) mod sale;
+pub(crate) mod visitor;
+
+use std::future::Future;
+use std::time::Duration;
+
+/// How long a state may take to come about on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Between two questions: as often as a fan may ask.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Asks until there is an answer.
+pub(crate) async fn until<T, F>(what: &str, mut ask: impl FnMut() -> F) -> T
+where
+    F: Future<Output = Option<T>>,
+{
+    let asking = async {
+        loop {
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    };
+    match tokio::time::timeout(PATIENCE, asking).await {
+        Ok(answer) => answer,
+        Err(_) => panic!("waited in vain until {what}"),
+    }
+}

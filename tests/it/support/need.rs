@@ -1,0 +1,97 @@
+//! Programs that some tests cannot do without, and what happens where one is missing.
+//!
+//! A missing program is never a silent pass: the test says on stderr that it was skipped and why,
+//! and with [`STRICT`] set, as in CI, it fails.
+
+use std::env;
+use std::path::PathBuf;
+
+/// Set by `./dev test` in CI: what is missing fails.
+pub(crate) const STRICT: &str = "CATRACA_STRICT";
+
+/// A program, and the names it goes by.
+#[derive(Debug)]
+pub(crate) struct Need {
+    /// What it is, for the message.
+    pub(crate) what: &'static str,
+    /// The variable that may name its path.
+    pub(crate) variable: &'static str,
+    /// Names to look for in `PATH`, best first.
+    pub(crate) programs: &'static [&'static str],
+}
+
+/// Looks at the pages.
+pub(crate) const CHROMIUM: Need = Need {
+    what: "a headless browser",
+    variable: "CATRACA_CHROMIUM",
+    programs: &["chromium", "chromium-browser", "google-chrome"],
+};
+
+/// Knows which files belong to the repository.
+pub(crate) const GIT: Need = Need {
+    what: "git",
+    variable: "CATRACA_GIT",
+    programs: &["git"],
+};
+
+/// Keeps rooms.
+pub(crate) const REDIS: Need = Need {
+    what: "redis-server 7.0 or later",
+    variable: "CATRACA_REDIS",
+    programs: &["redis-server"],
+};
+
+/// Keeps rooms, too.
+pub(crate) const VALKEY: Need = Need {
+    what: "valkey-server 8 or later",
+    variable: "CATRACA_VALKEY",
+    programs: &["valkey-server"],
+};
+
+impl Need {
+    /// The program's path, or `None` where the asking test is to return at once.
+    pub(crate) fn find(&self) -> Option<PathBuf> {
+        let found = self.look();
+        if found.is_none() {
+            let strict = env::var(STRICT).is_ok();
+            assert!(
+                !strict,
+                "{} is missing; {} may name its path",
+                self.what, self.variable
+            );
+            eprintln!(
+                "skipped: {} is missing; {} may name its path",
+                self.what, self.variable
+            );
+        }
+        found
+    }
+
+    fn look(&self) -> Option<PathBuf> {
+        if let Ok(named) = env::var(self.variable) {
+            return Some(PathBuf::from(named)).filter(|path| path.is_file());
+        }
+        let folders: Vec<PathBuf> =
+            env::split_paths(&env::var("PATH").unwrap_or_default()).collect();
+        self.programs
+            .iter()
+            .flat_map(|program| folders.iter().map(move |folder| folder.join(program)))
+            .find(|path| path.is_file())
+    }
+}
+
+#[test]
+fn a_program_that_nobody_has_is_not_found() {
+    let nothing = Need {
+        what: "nothing",
+        variable: "CATRACA_NOTHING",
+        programs: &["no-such-program"],
+    };
+    assert_eq!(nothing.look(), None);
+    let shell = Need {
+        what: "a shell",
+        variable: "CATRACA_NOTHING",
+        programs: &["no-such-program", "sh"],
+    };
+    assert!(shell.look().is_some_and(|path| path.ends_with("sh")));
+}
