@@ -1,0 +1,33 @@
+//! What we sign: passes for the line, tickets for the gate, assertions for upstreams.
+//!
+//! All of it is pure, given a key and a time. Keys come from one root secret (`keyring.rs`).
+
+pub mod assertion;
+pub mod keyring;
+pub mod pass;
+pub mod ticket;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+
+/// HMAC-SHA-256 over parts, each preceded by its length, so that no two lists of parts collide.
+pub(crate) fn hmac(key: &[u8], parts: &[&[u8]]) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+    for part in parts {
+        mac.update(&(part.len() as u64).to_be_bytes());
+        mac.update(part);
+    }
+    mac
+}
+
+/// Base64url without padding.
+pub(crate) fn encode(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// Base64url without padding, refusing stray trailing bits: one spelling for each value.
+pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
+    URL_SAFE_NO_PAD.decode(text).ok()
+}
