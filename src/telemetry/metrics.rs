@@ -1,0 +1,185 @@
+//! Every metric: one function, one doc line, one place. Labels come from our own words, never from
+//! input.
+
+use std::time::Duration;
+
+use metrics::{counter, gauge, histogram};
+
+/// `catraca_join_total{outcome}`: joins by answer.
+pub fn join(outcome: &'static str) {
+    counter!("catraca_join_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_status_total{state}`: status polls by how the fan stood.
+pub fn status(state: &'static str) {
+    counter!("catraca_status_total", "state" => state).increment(1);
+}
+
+/// `catraca_claim_total{outcome}`: claims by answer.
+pub fn claim(outcome: &'static str) {
+    counter!("catraca_claim_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_restore_total{outcome}`: passes shown to a room that may have lost their fans, by answer.
+pub fn restore(outcome: &'static str) {
+    counter!("catraca_restore_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_leave_total{outcome}`: fans who gave up place or admission.
+pub fn leave(outcome: &'static str) {
+    counter!("catraca_leave_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_consume_total{outcome}`: admissions that upstreams said were used.
+pub fn consume(outcome: &'static str) {
+    counter!("catraca_consume_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_extend_total{outcome}`: admissions that upstreams prolonged.
+pub fn extend(outcome: &'static str) {
+    counter!("catraca_extend_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_follow_up_total{outcome}`: what upstreams said and could not be done at once.
+pub fn follow_up(outcome: &'static str) {
+    counter!("catraca_follow_up_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_gate_total{outcome}`: requests to gated routes by whether they passed.
+pub fn gate(outcome: &'static str) {
+    counter!("catraca_gate_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_forward_total{outcome}`: forwarded requests by class of the answer, or why there was
+/// none.
+pub fn forward(outcome: &'static str) {
+    counter!("catraca_forward_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_limited_total{limit}`: requests refused because somebody asked too often.
+pub fn limited(limit: &'static str) {
+    counter!("catraca_limited_total", "limit" => limit).increment(1);
+}
+
+/// `catraca_eta_error_ratio`: how far the wait was from the middle of the range shown at join, as a
+/// share of that middle; measured at the claim.
+pub fn eta_error(ratio: f64) {
+    histogram!("catraca_eta_error_ratio").record(ratio);
+}
+
+/// `catraca_board_age_seconds{show}`: how old the board is that a gateway answers from.
+pub fn board_age(show: &str, age: Duration) {
+    gauge!("catraca_board_age_seconds", "show" => show.to_owned()).set(age.as_secs_f64());
+}
+
+/// `catraca_connections_total{outcome}`: connections accepted, or refused for their client's cap.
+pub fn connection(outcome: &'static str) {
+    counter!("catraca_connections_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_shed_total`: requests refused because too many were being answered.
+pub fn shed() {
+    counter!("catraca_shed_total").increment(1);
+}
+
+/// `catraca_hold_total{outcome}`: requests for seats by answer.
+pub fn hold(outcome: &'static str) {
+    counter!("catraca_hold_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_order_total{outcome}`: requests for an order by answer.
+pub fn order(outcome: &'static str) {
+    counter!("catraca_order_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_payment_total{outcome}`: answers about payments by what they led to.
+pub fn payment(outcome: &'static str) {
+    counter!("catraca_payment_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_payments_in_doubt`: payments that the provider gave no answer about in the last step.
+pub fn payments_in_doubt(count: usize) {
+    gauge!("catraca_payments_in_doubt").set(u32::try_from(count).unwrap_or(u32::MAX));
+}
+
+/// `catraca_expired_total{kind}`: holds and unpaid orders that were ended by time.
+pub fn expired(kind: &'static str, count: u32) {
+    counter!("catraca_expired_total", "kind" => kind).increment(count.into());
+}
+
+/// `catraca_deliveries_total{group, outcome}`: deliveries to a consumer group by what became of
+/// them: handled, passed, failed, set_aside.
+pub fn delivery(group: &'static str, outcome: &'static str) {
+    counter!("catraca_deliveries_total", "group" => group, "outcome" => outcome).increment(1);
+}
+
+/// `catraca_lag_records{group}`, `catraca_lag_oldest_ms{group}`: how far a consumer group is behind:
+/// events not yet handled in all partitions, and the age of the oldest of them.
+#[expect(clippy::cast_precision_loss, reason = "gauges are for people")]
+pub fn lag(group: &'static str, records: u64, oldest_ms: u64) {
+    gauge!("catraca_lag_records", "group" => group).set(records as f64);
+    gauge!("catraca_lag_oldest_ms", "group" => group).set(oldest_ms as f64);
+}
+
+/// `catraca_relay_total{outcome}`: outbox rows by what the relay did with them: sent, quarantined.
+pub fn relayed(outcome: &'static str, rows: u64) {
+    counter!("catraca_relay_total", "outcome" => outcome).increment(rows);
+}
+
+/// `catraca_relay_fenced_total`: batches refused because another relay holds the partition.
+pub fn relay_fenced(batches: u64) {
+    counter!("catraca_relay_fenced_total").increment(batches);
+}
+
+/// `catraca_relay_leases`: partitions that this process relays.
+pub fn relay_leases(partitions: usize) {
+    gauge!("catraca_relay_leases").set(f64::from(u32::try_from(partitions).unwrap_or(u32::MAX)));
+}
+
+/// `catraca_relay_waiting`: outbox rows that wait for an earlier version of their key. Should be 0
+/// but for a moment.
+pub fn relay_waiting(rows: u64) {
+    gauge!("catraca_relay_waiting").set(f64::from(u32::try_from(rows).unwrap_or(u32::MAX)));
+}
+
+/// `catraca_outbox_held_back`: partitions whose old rows cannot go because a group is behind.
+pub fn outbox_held_back(partitions: u32) {
+    gauge!("catraca_outbox_held_back").set(f64::from(partitions));
+}
+
+/// `catraca_outbox_cleaned_total`: outbox rows removed because everybody is past them.
+pub fn outbox_cleaned(rows: u64) {
+    counter!("catraca_outbox_cleaned_total").increment(rows);
+}
+
+/// `catraca_tick_total{outcome}`: ticks by why no more fans were called.
+pub fn tick(outcome: &'static str) {
+    counter!("catraca_tick_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_called_total`: fans called.
+pub fn called(count: u64) {
+    counter!("catraca_called_total").increment(count);
+}
+
+/// `catraca_mend_total{outcome}`: attempts to build a room from SQL.
+pub fn mend(outcome: &'static str) {
+    counter!("catraca_mend_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_waiting{show}`, `catraca_live{show}`, `catraca_ledger_uncopied{show}`: the board of each
+/// show that exists. Shows are made by operators, so the label is bounded by them.
+#[expect(clippy::cast_precision_loss, reason = "gauges are for people")]
+pub fn room(show: &str, waiting: u64, live: u64, uncopied: usize) {
+    gauge!("catraca_waiting", "show" => show.to_owned()).set(waiting as f64);
+    gauge!("catraca_live", "show" => show.to_owned()).set(live as f64);
+    gauge!("catraca_ledger_uncopied", "show" => show.to_owned()).set(uncopied as f64);
+}
+
+/// `catraca_seats_free{show}`, `catraca_seats_sold{show}`: what each show has left. Shows are made by
+/// operators, so the label is bounded by them.
+#[expect(clippy::cast_precision_loss, reason = "gauges are for people")]
+pub fn stock(show: &str, free: u64, sold: u64) {
+    gauge!("catraca_seats_free", "show" => show.to_owned()).set(free as f64);
+    gauge!("catraca_seats_sold", "show" => show.to_owned()).set(sold as f64);
+}
