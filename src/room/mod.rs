@@ -1,0 +1,300 @@
+//! Who is next: the port to the shared state of waiting rooms, and the typed way to use it.
+//!
+//! `model/` is the definition of a room. `in_memory.rs` is that definition behind a lock, with a
+//! journal. `batch.rs` gathers what many requests ask at once into one command. `estimate.rs` turns
+//! a board and a place into a position and an ETA, without asking the room at all. `fold.rs` reads a
+//! ledger back into standings, for a mend.
+
+pub mod estimate;
+pub mod fold;
+pub mod in_memory;
+pub mod in_redis;
+pub mod keys;
+pub mod model;
+pub mod quota;
+
+mod batch;
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Debug};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+
+use crate::base::ids::{FanId, Number, ShowId};
+use crate::base::limits::BATCHED_SHOWS_MAX;
+use crate::base::time::Timestamp;
+use crate::room::batch::{Batch, Checking, Claiming};
+use crate::room::model::command::{
+    AfterRevoke, Board, Checked, Claimed, Command, Configure, Configured, Consumed, Extended,
+    Joined, Joining, LedgerEntry, Left, Mend, Mended, Outcome, Restored, Restoring, Revoked, Stock,
+    Tick, Ticked,
+};
+
+/// The shared state of waiting rooms.
+#[async_trait]
+pub trait Store: Send + Sync + Debug {
+    /// Applies one command to one show's room, atomically, at the store's own time. What was
+    /// answered survives the death of the process. Repeating a command is harmless.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    async fn apply(&self, show: &ShowId, command: &Command) -> Result<Outcome, StoreError>;
+
+    /// The shows that have a room, in order.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    async fn shows(&self) -> Result<Vec<ShowId>, StoreError>;
+}
+
+/// Why a room could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The room's data is missing or being mended. Ask again in a second.
+    #[error("room is not fenced")]
+    Unfenced,
+    /// More fans ask at once than the next batch can take. Ask again in a second.
+    #[error("room batch queue is full")]
+    Overloaded,
+    /// The store is away or too slow; the command may or may not have been applied. Ask again.
+    #[error("room store unavailable")]
+    Unavailable(#[source] anyhow::Error),
+    /// The store answered something that no build of ours writes.
+    #[error("room store holds foreign data")]
+    Corrupt(#[source] anyhow::Error),
+}
+
+impl StoreError {
+    /// The same error for somebody else who asked in the same batch.
+    fn alike(&self) -> Self {
+        match self {
+            Self::Unfenced => Self::Unfenced,
+            Self::Overloaded => Self::Overloaded,
+            Self::Unavailable(source) => Self::Unavailable(anyhow::anyhow!("{source:#}")),
+            Self::Corrupt(source) => Self::Corrupt(anyhow::anyhow!("{source:#}")),
+        }
+    }
+}
+
+/// An outcome that does not answer its command.
+fn foreign() -> StoreError {
+    StoreError::Corrupt(anyhow::anyhow!("the outcome is not of the command's kind"))
+}
+
+/// How the rest of the crate talks to rooms. Clones share their batches: give every part of a
+/// process a clone of the same one.
+#[derive(Clone)]
+pub struct Rooms {
+    store: Arc<dyn Store>,
+    batches: Arc<Mutex<BTreeMap<ShowId, Arc<Batches>>>>,
+}
+
+/// The four questions that many fans of a show ask at once.
+#[derive(Default)]
+struct Batches {
+    join: Arc<Batch<Joining>>,
+    claim: Arc<Batch<Claiming>>,
+    check: Arc<Batch<Checking>>,
+    restore: Arc<Batch<Restoring>>,
+}
+
+impl Debug for Rooms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rooms")
+            .field("store", &self.store)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Every method answers what the command of its name answers (`model/command.rs`), and fails as
+/// [`StoreError`] says.
+#[expect(clippy::missing_errors_doc, reason = "said once, above")]
+impl Rooms {
+    /// Rooms in this store.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            batches: Arc::default(),
+        }
+    }
+
+    /// A fan asks for a number. Batched.
+    pub async fn join(&self, show: &ShowId, joining: Joining) -> Result<Joined, StoreError> {
+        let batches = self.batches(show);
+        batches
+            .join
+            .ask(joining, |command| self.send(show, command))
+            .await
+    }
+
+    /// A called fan shows up, or asks how they stand. Batched.
+    pub async fn claim(&self, show: &ShowId, fan: FanId) -> Result<Claimed, StoreError> {
+        let batches = self.batches(show);
+        batches
+            .claim
+            .ask(Claiming(fan), |command| self.send(show, command))
+            .await
+    }
+
+    /// Whether a fan has a live, claimed admission. Batched.
+    pub async fn check(&self, show: &ShowId, fan: FanId) -> Result<Checked, StoreError> {
+        let batches = self.batches(show);
+        batches
+            .check
+            .ask(Checking(fan), |command| self.send(show, command))
+            .await
+    }
+
+    /// A fan whom the room does not know shows a pass. Batched.
+    pub async fn restore(
+        &self,
+        show: &ShowId,
+        restoring: Restoring,
+    ) -> Result<Restored, StoreError> {
+        let batches = self.batches(show);
+        batches
+            .restore
+            .ask(restoring, |command| self.send(show, command))
+            .await
+    }
+
+    /// An admitter asks to call the next fans.
+    pub async fn tick(&self, show: &ShowId, tick: Tick) -> Result<Ticked, StoreError> {
+        let Outcome::Ticked(ticked) = self.send(show, Command::Tick(tick)).await? else {
+            return Err(foreign());
+        };
+        Ok(ticked)
+    }
+
+    /// Prolongs an admission.
+    pub async fn extend(
+        &self,
+        show: &ShowId,
+        fan: FanId,
+        until: Timestamp,
+    ) -> Result<Extended, StoreError> {
+        let Outcome::Extended(extended) = self.send(show, Command::Extend { fan, until }).await?
+        else {
+            return Err(foreign());
+        };
+        Ok(extended)
+    }
+
+    /// The admission was used.
+    pub async fn consume(&self, show: &ShowId, fan: FanId) -> Result<Consumed, StoreError> {
+        let Outcome::Consumed(consumed) = self.send(show, Command::Consume { fan }).await? else {
+            return Err(foreign());
+        };
+        Ok(consumed)
+    }
+
+    /// The fan gives up place or admission.
+    pub async fn leave(&self, show: &ShowId, fan: FanId) -> Result<Left, StoreError> {
+        let Outcome::Left(left) = self.send(show, Command::Leave { fan }).await? else {
+            return Err(foreign());
+        };
+        Ok(left)
+    }
+
+    /// The operator ends the admissions of these fans; at most `BATCH_MAX` at once.
+    pub async fn revoke(
+        &self,
+        show: &ShowId,
+        fans: Vec<FanId>,
+        then: AfterRevoke,
+    ) -> Result<Vec<Revoked>, StoreError> {
+        let Outcome::Revoked(revoked) = self.send(show, Command::Revoke { fans, then }).await?
+        else {
+            return Err(foreign());
+        };
+        Ok(revoked)
+    }
+
+    /// Puts the operator's settings and verb in force.
+    pub async fn configure(
+        &self,
+        show: &ShowId,
+        configure: Configure,
+    ) -> Result<Configured, StoreError> {
+        let Outcome::Configured(configured) =
+            self.send(show, Command::Configure(configure)).await?
+        else {
+            return Err(foreign());
+        };
+        Ok(configured)
+    }
+
+    /// Tells the room what the shop has left.
+    pub async fn stock(&self, show: &ShowId, stock: Stock) -> Result<(), StoreError> {
+        let Outcome::Done = self.send(show, Command::Stock(stock)).await? else {
+            return Err(foreign());
+        };
+        Ok(())
+    }
+
+    /// Raises the highest number that may be issued. SQL must have it first.
+    pub async fn raise_ceiling(&self, show: &ShowId, ceiling: Number) -> Result<(), StoreError> {
+        let Outcome::Done = self.send(show, Command::RaiseCeiling { ceiling }).await? else {
+            return Err(foreign());
+        };
+        Ok(())
+    }
+
+    /// Takes one step of rebuilding a room.
+    pub async fn mend(&self, show: &ShowId, step: Mend) -> Result<Mended, StoreError> {
+        let Outcome::Mended(mended) = self.send(show, Command::Mend(step)).await? else {
+            return Err(foreign());
+        };
+        Ok(mended)
+    }
+
+    /// The public snapshot of a room.
+    pub async fn board(&self, show: &ShowId) -> Result<Board, StoreError> {
+        let Outcome::Board(board) = self.send(show, Command::Board).await? else {
+            return Err(foreign());
+        };
+        Ok(*board)
+    }
+
+    /// The oldest ledger entries that are not yet trimmed.
+    pub async fn ledger(&self, show: &ShowId, max: usize) -> Result<Vec<LedgerEntry>, StoreError> {
+        let Outcome::Ledger(entries) = self.send(show, Command::Ledger { max }).await? else {
+            return Err(foreign());
+        };
+        Ok(entries)
+    }
+
+    /// Lets go of the ledger entries up to and including this one.
+    pub async fn trim(&self, show: &ShowId, through: u64) -> Result<(), StoreError> {
+        let Outcome::Done = self.send(show, Command::Trim { through }).await? else {
+            return Err(foreign());
+        };
+        Ok(())
+    }
+
+    /// The shows that have a room, in order.
+    pub async fn shows(&self) -> Result<Vec<ShowId>, StoreError> {
+        self.store.shows().await
+    }
+
+    async fn send(&self, show: &ShowId, command: Command) -> Result<Outcome, StoreError> {
+        match self.store.apply(show, &command).await? {
+            Outcome::Unfenced => Err(StoreError::Unfenced),
+            outcome => Ok(outcome),
+        }
+    }
+
+    fn batches(&self, show: &ShowId) -> Arc<Batches> {
+        // Nothing panics under this lock; if it did, the map would still be whole.
+        let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = batches.get(show) {
+            return Arc::clone(known);
+        }
+        if BATCHED_SHOWS_MAX <= batches.len() {
+            // Whoever asks holds a clone, so what nobody else holds is idle.
+            batches.retain(|_, idle| 1 < Arc::strong_count(idle));
+        }
+        Arc::clone(batches.entry(show.clone()).or_default())
+    }
+}

@@ -1,0 +1,17 @@
+//! Is the definition of the room what we promise, and are the scripts the definition? Histories of
+//! times and commands.
+
+pub(crate) mod world;
+
+mod happenings;
+mod histories;
+mod keyspace;
+mod refusals;
+mod loss_histories;
+mod room_calls;
+mod room_ends;
+mod room_loss;
+mod room_rate;
+mod room_states;
+mod scripts;
+mod witness;

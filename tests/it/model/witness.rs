@@ -1,0 +1,181 @@
+//! A witness who knows nothing of the definition: sees the answers and the ledger, and says which
+//! promise they break.
+
+use std::collections::BTreeMap;
+
+use catraca::base::ids::{FanId, Number, Place};
+use catraca::base::time::Timestamp;
+use catraca::room::model::command::{Called, Change, Joined, LedgerEntry};
+
+/// What was seen of a room that was never lost.
+#[derive(Debug, Default)]
+pub(crate) struct Witness {
+    numbers: BTreeMap<FanId, Number>,
+    last_number: Number,
+    queue: BTreeMap<Number, FanId>,
+    returned: BTreeMap<Place, FanId>,
+    inside: BTreeMap<FanId, Timestamp>,
+    calls: Vec<Calls>,
+    rates: Vec<(Timestamp, u64)>,
+    seq: u64,
+    serving: Place,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Calls {
+    at: Timestamp,
+    count: u64,
+    window_ms: u64,
+}
+
+impl Witness {
+    /// The room answered this fan's join.
+    pub(crate) fn joined(&mut self, fan: FanId, answer: Joined) -> Result<(), String> {
+        match answer {
+            Joined::New { number } => {
+                if let Some(before) = self.numbers.insert(fan, number) {
+                    return Err(format!("promise 1: {fan} had {before} and got {number}"));
+                }
+                if number <= self.last_number {
+                    return Err(format!(
+                        "promise 2: {number} came after {}",
+                        self.last_number
+                    ));
+                }
+                self.last_number = number;
+                self.queue.insert(number, fan);
+            }
+            Joined::Kept { number } if self.numbers.get(&fan) != Some(&number) => {
+                return Err(format!("promise 1: {fan} was told {number}"));
+            }
+            Joined::Kept { .. }
+            | Joined::Admitted { .. }
+            | Joined::Gone(_)
+            | Joined::Busy
+            | Joined::Full
+            | Joined::Scheduled { .. }
+            | Joined::Refused(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The rate is this from now on.
+    pub(crate) fn rate(&mut self, now: Timestamp, rate: u64) {
+        self.rates.push((now, rate));
+    }
+
+    /// The next entry of the ledger.
+    pub(crate) fn read(&mut self, entry: &LedgerEntry) -> Result<(), String> {
+        if entry.seq != self.seq + 1 {
+            return Err(format!("ledger: {} came after {}", entry.seq, self.seq));
+        }
+        if entry.serving < self.serving {
+            return Err(format!("serving fell to {}", entry.serving));
+        }
+        (self.seq, self.serving) = (entry.seq, entry.serving);
+        match &entry.change {
+            Change::Called(called) => self.called(entry.at, called)?,
+            Change::Claimed { fan, until } | Change::Extended { fan, until } => {
+                self.inside.insert(*fan, *until);
+            }
+            Change::Returned { fan, place } => {
+                self.inside.remove(fan);
+                self.returned.insert(*place, *fan);
+            }
+            Change::Ended { fan, .. } => {
+                self.inside.remove(fan);
+                self.queue.retain(|_, waiting| waiting != fan);
+                self.returned.retain(|_, waiting| waiting != fan);
+            }
+        }
+        Ok(())
+    }
+
+    fn called(&mut self, now: Timestamp, called: &Called) -> Result<(), String> {
+        for (fan, number) in &called.fans {
+            let next = self
+                .returned
+                .pop_first()
+                .map(|(place, fan)| (fan, Number(place.0)));
+            let next = next.or_else(|| self.queue.pop_first().map(|(number, fan)| (fan, number)));
+            if next != Some((*fan, *number)) {
+                return Err(format!("promise 5: {number} was called, not {next:?}"));
+            }
+            if self
+                .inside
+                .insert(*fan, called.until)
+                .is_some_and(|until| now < until)
+            {
+                return Err(format!("promise 5: {number} was called twice"));
+            }
+        }
+        if self
+            .queue
+            .first_key_value()
+            .is_some_and(|(lowest, _)| lowest.0 <= self.serving.0)
+        {
+            return Err(format!(
+                "promise 5: serving {} has skipped somebody",
+                self.serving
+            ));
+        }
+        let live = self.inside.values().filter(|until| now < **until).count() as u64;
+        if called.capacity < live || called.live != live {
+            return Err(format!(
+                "promise 6: {live} are inside, {} allowed",
+                called.capacity
+            ));
+        }
+        let count = called.fans.len() as u64;
+        self.calls.push(Calls {
+            at: now,
+            count,
+            window_ms: called.window_ms,
+        });
+        self.window(now, called.window_ms)
+    }
+
+    /// The window that ends now holds at most the highest rate in force in it.
+    fn window(&self, now: Timestamp, window_ms: u64) -> Result<(), String> {
+        let begin = now.minus_ms(window_ms);
+        let in_window = self.calls.iter().filter(|calls| begin <= calls.at);
+        let count: u64 = in_window.map(|calls| calls.count).sum();
+        let before = self
+            .rates
+            .iter()
+            .rfind(|(at, _)| *at <= begin)
+            .map(|(_, rate)| *rate);
+        let within = self
+            .rates
+            .iter()
+            .filter(|(at, _)| begin <= *at)
+            .map(|(_, rate)| *rate);
+        let highest = within.chain(before).max().unwrap_or(0);
+        if count <= highest {
+            return Ok(());
+        }
+        Err(format!(
+            "promise 4: {count} calls in {window_ms} ms, {highest} allowed"
+        ))
+    }
+
+    /// The fewest calls in any `windows` windows on end between these instants.
+    pub(crate) fn fewest(&self, from: Timestamp, to: Timestamp, windows: u64) -> u64 {
+        let span_ms = windows * self.calls.first().map_or(1, |calls| calls.window_ms);
+        // The worst span begins just after a call.
+        let begins = self
+            .calls
+            .iter()
+            .map(|calls| calls.at.plus_ms(1))
+            .chain([from]);
+        begins
+            .filter(|begin| from <= *begin && begin.plus_ms(span_ms) <= to)
+            .map(|begin| {
+                let is_within = |at: Timestamp| begin <= at && at < begin.plus_ms(span_ms);
+                let calls = self.calls.iter().filter(|calls| is_within(calls.at));
+                calls.map(|calls| calls.count).sum()
+            })
+            .min()
+            .unwrap_or(0)
+    }
+}
