@@ -1,0 +1,76 @@
+-- room/join: fans take numbers. Asking again gives the same number.
+-- Same as: room::model::join::join
+-- KEYS: 1 room, 2 seq, 3 queue, 4 returned, 5 standby, 6 admissions
+-- ARGV: 1 a letter a fan: k = the room may know them, m = minted by this request; 2.. the fans
+-- OUT:  {'joined', (word, value) a fan} | {'unfenced'}; the words:
+--       'new' number | 'kept' number | 'admitted' until | 'scheduled' ms or -1 | 'used' | 'left' |
+--       'revoked' | 'expired' | 'busy' | 'full' | 'sold_out' | 'closed' | 'off'
+
+-- read
+local room = redis.call('HMGET', KEYS[1], 'replid', 'last_ms', 'offset_ms', 'state', 'early_at',
+  'opens_at', 'waiting_max', 'ceiling')
+local replid = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+if room[1] ~= replid then return { 'unfenced' } end
+local time = redis.call('TIME')
+local told = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = math.max(told + room[3], tonumber(room[2]))
+local issued = tonumber(redis.call('GET', KEYS[2])) or 0
+local waiting = redis.call('ZCARD', KEYS[3]) + redis.call('ZCARD', KEYS[4])
+local known, at = {}, {}
+for i = 2, #ARGV do
+  if string.sub(ARGV[1], i - 1, i - 1) == 'k' then known[#known + 1] = ARGV[i] end
+end
+if 0 < #known then
+  local found = {}
+  for k = 3, 6 do found[k] = redis.call('ZMSCORE', KEYS[k], unpack(known)) end
+  for i, fan in ipairs(known) do
+    local number = found[3][i] or found[4][i] or found[5][i]
+    local until_ms = tonumber(found[6][i])
+    if number then
+      at[fan] = { 'kept', tonumber(number) }
+    elseif until_ms and now < until_ms then
+      at[fan] = { 'admitted', until_ms }
+    elseif until_ms then
+      at[fan] = { ({ [-1] = 'used', [-2] = 'left', [-3] = 'revoked' })[until_ms] or 'expired', 0 }
+    end
+  end
+end
+
+-- refuse
+local refused = nil
+if room[4] == 'scheduled' then
+  local begins = tonumber(room[5]) or tonumber(room[6])
+  refused = { 'scheduled', begins and math.max(0, begins - now) or -1 }
+elseif room[4] == 'sold_out' or room[4] == 'closed' or room[4] == 'off' then
+  refused = { room[4], 0 }
+end
+local out, new, scores = { 'joined' }, {}, {}
+for i = 2, #ARGV do
+  local fan = ARGV[i]
+  local answer = at[fan] or refused
+  if not answer and tonumber(room[7]) <= waiting + #new then answer = { 'full', 0 } end
+  if not answer and tonumber(room[8]) <= issued + #new then answer = { 'busy', 0 } end
+  if not answer then
+    new[#new + 1] = fan
+    answer = { 'new', issued + #new }
+    at[fan] = { 'kept', issued + #new }
+    scores[#scores + 1], scores[#scores + 2] = issued + #new, fan
+  end
+  out[#out + 1], out[#out + 2] = answer[1], answer[2]
+end
+
+-- write: in a full Redis nobody joins, but who has joined is answered
+if #new == 0 then redis.call('HDEL', KEYS[1], 'last_ms') end
+redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
+if #new == 0 then return out end
+redis.call('INCRBY', KEYS[2], #new)
+if redis.call('ZADD', KEYS[3], 'NX', unpack(scores)) < #new then
+  -- somebody said to be minted was in the queue: the number they have counts
+  for i = 2, #ARGV do
+    local number = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[i]))
+    if out[2 * i - 2] == 'new' and number ~= out[2 * i - 1] then
+      out[2 * i - 2], out[2 * i - 1] = 'kept', number
+    end
+  end
+end
+return out

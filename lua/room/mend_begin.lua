@@ -1,0 +1,39 @@
+-- room/mend_begin: empties a lost room, but for a queue that counts, and marks it as being mended.
+-- Same as: room::model::mend::mend
+-- KEYS: 1 room, 2 seq, 3 queue, 4 returned, 5 standby, 6 admissions, 7 claimed, 8 quota, 9 ledger
+-- ARGV: 1 edition, 2 generation, 3 generation whose mend was the last to be finished
+-- OUT:  {'done'} | {'stale'}
+
+-- read: no fence here, for this is how a room behind one comes back
+local room = redis.call('HMGET', KEYS[1], 'replid', 'last_ms', 'offset_ms', 'mending_replid',
+  'mending_edition', 'mending_generation', 'edition', 'generation', 'gaps', 'holder', 'lease_until', 'token')
+local replid = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+local time = redis.call('TIME')
+local told = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = math.max(told + (tonumber(room[3]) or 0), tonumber(room[2]) or 0)
+local asked_edition, asked = tonumber(ARGV[1]), tonumber(ARGV[2])
+local edition, generation = tonumber(room[7]) or 0, tonumber(room[8]) or 0
+
+-- refuse: only a mend that is newer than all that the room has seen begins; its own may begin again
+local is_mending = room[4] == replid
+local seen_edition = is_mending and tonumber(room[5]) or edition
+local seen = is_mending and tonumber(room[6]) or generation
+local is_later = seen_edition < asked_edition
+  or seen_edition == asked_edition and (seen < asked or is_mending and seen == asked)
+if not is_later then
+  redis.call('HDEL', KEYS[1], 'last_ms')
+  redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
+  return { 'stale' }
+end
+local queue_counts = edition == asked_edition and generation == tonumber(ARGV[3])
+
+-- write
+for k = 4, 9 do redis.call('UNLINK', KEYS[k]) end
+if not queue_counts then redis.call('UNLINK', KEYS[2], KEYS[3]) end
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], 'mending_replid', replid, 'mending_edition', asked_edition,
+  'mending_generation', asked, 'last_ms', now, 'offset_ms', now - told, 'serving', 0,
+  'edition', queue_counts and edition or 0, 'generation', queue_counts and generation or 0,
+  'gaps', queue_counts and room[9] or '', 'holder', room[10] or '', 'lease_until', room[11] or 0,
+  'token', room[12] or 0)
+return { 'done' }

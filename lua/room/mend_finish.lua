@@ -1,0 +1,59 @@
+-- room/mend_finish: writes the rest and lets the room answer again. Asking again changes nothing.
+-- Same as: room::model::mend::mend
+-- KEYS: 1 room, 2 seq, 3 queue, 4 returned, 5 quota
+-- ARGV: 1 generation, 2 state, 3 serving, 4 last number known to be issued, 5 SQL's old ceiling,
+--       6 SQL's new ceiling, 7 restoring_ms, 8.. fields of the hash and their values
+-- OUT:  {'done'} | {'stale'}
+
+-- read
+local room = redis.call('HMGET', KEYS[1], 'mending_replid', 'last_ms', 'offset_ms',
+  'mending_edition', 'mending_generation', 'replid', 'generation', 'serving', 'gaps')
+local replid = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+local time = redis.call('TIME')
+local told = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = math.max(told + (tonumber(room[3]) or 0), tonumber(room[2]) or 0)
+local generation = tonumber(ARGV[1])
+
+-- refuse: a mender that slept, or a second loss; but an answer may have been lost
+if room[1] ~= replid or tonumber(room[5]) ~= generation then
+  if room[2] then
+    redis.call('HDEL', KEYS[1], 'last_ms')
+    redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
+  end
+  local is_done = room[6] == replid and tonumber(room[7]) == generation
+  return { is_done and 'done' or 'stale' }
+end
+
+-- what the numbers must be: the greatest of all that is known is safe
+local known = math.max(tonumber(ARGV[4]), tonumber(redis.call('GET', KEYS[2])) or 0)
+local serving = math.max(tonumber(room[8]), tonumber(ARGV[3]))
+local issued = math.max(tonumber(ARGV[5]), known, serving)
+local gaps = {}
+for gap, last in string.gmatch(room[9], '(%d+ (%d+) %d+)') do
+  if serving < tonumber(last) then gaps[#gaps + 1] = gap end
+end
+if known < issued and serving < issued then
+  gaps[#gaps + 1] = string.format('%.0f %.0f 0', known + 1, issued)
+end
+local state, restoring_ms, restoring_until = ARGV[2], tonumber(ARGV[7]), ''
+local passed = redis.call('ZRANGE', KEYS[3], '-inf', serving, 'BYSCORE', 'WITHSCORES')
+
+-- write: the replication id last, for it opens the room
+for i = 1, #passed, 2 do redis.call('ZADD', KEYS[4], passed[i + 1], passed[i]) end
+redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', serving)
+redis.call('SET', KEYS[2], issued)
+redis.call('DEL', KEYS[5])
+if 0 < restoring_ms then
+  redis.call('HSET', KEYS[5], now, 'burned') -- nobody knows the calls of the last window
+  restoring_until = now + restoring_ms
+  if state == 'early' or state == 'open' or state == 'paused' then state = 'restoring' end
+end
+redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told, 'edition', room[4],
+  'generation', generation, 'serving', serving, 'ceiling', math.max(tonumber(ARGV[6]), issued),
+  'gaps', table.concat(gaps, ','), 'state', state, 'state_after', ARGV[2],
+  'restoring_until', restoring_until, 'sold_out_at', ARGV[2] == 'sold_out' and now or '',
+  'verb_at', '', 'overruled_stock', '', 'ledger_seq', 0, 'pace_milli', 0, 'spread_milli', 0,
+  'cause', '', 'seats_per_fan_milli', 0)
+redis.call('HDEL', KEYS[1], 'mending_replid', 'mending_edition', 'mending_generation')
+redis.call('HSET', KEYS[1], 'replid', replid, unpack(ARGV, 8))
+return { 'done' }

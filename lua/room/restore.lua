@@ -1,0 +1,74 @@
+-- room/restore: fans whom the room has forgotten show their passes and stand where they stood.
+-- Same as: room::model::restore::restore
+-- KEYS: 1 room, 2 queue, 3 returned, 4 standby, 5 admissions, 6 claimed, 7 ledger, 8 seq
+-- ARGV: fan, number, edition, generation; four a fan
+-- OUT:  {'restored', (word, value) a fan} | {'unfenced'}; the words: 'void' | 'ahead' | 'again' = in
+--       the queue again | 'passed' = next, for serving has passed; and as for a claim: 'first' until |
+--       'admitted' until | 'waiting' number | 'returned' place | 'used' | 'left' | 'revoked' | 'expired'
+
+-- read
+local room = redis.call('HMGET', KEYS[1], 'replid', 'last_ms', 'offset_ms', 'ticket_ttl_ms',
+  'ledger_seq', 'generation', 'token', 'serving', 'edition', 'gaps')
+local replid = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+if room[1] ~= replid then return { 'unfenced' } end
+local time = redis.call('TIME')
+local told = time[1] * 1000 + math.floor(time[2] / 1000)
+local now = math.max(told + room[3], tonumber(room[2]))
+local issued = tonumber(redis.call('GET', KEYS[8])) or 0
+local edition, generation, serving = tonumber(room[9]), tonumber(room[6]), tonumber(room[8])
+local found, fans, gaps = {}, {}, {}
+for i = 1, #ARGV, 4 do found[#found + 1] = ARGV[i] end
+local sets = {}
+for k = 2, 5 do sets[k] = ARGV[1] and redis.call('ZMSCORE', KEYS[k], unpack(found)) end
+for i, fan in ipairs(found) do
+  local f = { number = tonumber(sets[2][i]), returned = tonumber(sets[3][i]),
+    standby = tonumber(sets[4][i]), until_ms = tonumber(sets[5][i]) }
+  if next(f) then fans[fan] = f end
+end
+for first, last, restored in string.gmatch(room[10], '(%d+) (%d+) (%d+)') do
+  gaps[#gaps + 1] = { tonumber(first), tonumber(last), tonumber(restored) }
+end
+
+-- refuse: by an answer a fan
+local out, back, changes = { 'restored' }, {}, {}
+local function say(word, value) out[#out + 1], out[#out + 2] = word, value end
+local ended = { [-1] = 'used', [-2] = 'left', [-3] = 'revoked' }
+for i = 1, #ARGV, 4 do
+  local fan, number, f = ARGV[i], tonumber(ARGV[i + 1]), fans[ARGV[i]]
+  if tonumber(ARGV[i + 2]) ~= edition or number == 0 then say('void', 0)
+  elseif generation < tonumber(ARGV[i + 3]) or issued < number then say('ahead', 0)
+  elseif not f then
+    for _, gap in ipairs(gaps) do
+      if gap[1] <= number and number <= gap[2] then gap[3] = gap[3] + 1 end
+    end
+    local is_passed = number <= serving
+    fans[fan] = is_passed and { returned = number } or { number = number }
+    back[#back + 1] = { is_passed and 3 or 2, number, fan }
+    say(is_passed and 'passed' or 'again', 0)
+  elseif f.number then say('waiting', f.number)
+  elseif f.returned then say('returned', f.returned)
+  elseif ended[f.until_ms] then say(ended[f.until_ms], 0)
+  elseif f.standby then
+    local is_first = now < f.until_ms
+    changes[#changes + 1] = { fan, f.standby, is_first and now + room[4] }
+    fans[fan] = is_first and { until_ms = now + room[4] } or { returned = f.standby }
+    say(is_first and 'first' or 'returned', is_first and now + room[4] or f.standby)
+  else say(now < f.until_ms and 'admitted' or 'expired', now < f.until_ms and f.until_ms or 0) end
+end
+
+-- write: in a full Redis nobody comes back
+local text = {}
+for i, gap in ipairs(gaps) do text[i] = string.format('%.0f %.0f %.0f', unpack(gap)) end
+redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told, 'ledger_seq', room[5] + #changes,
+  'gaps', table.concat(text, ','))
+for _, put in ipairs(back) do redis.call('ZADD', KEYS[put[1]], put[2], put[3]) end
+for i, change in ipairs(changes) do
+  local fan, place, until_ms = change[1], change[2], change[3]
+  redis.call('ZREM', KEYS[4], fan)
+  if until_ms then redis.call('ZADD', KEYS[5], until_ms, fan) else redis.call('ZREM', KEYS[5], fan) end
+  redis.call('ZADD', KEYS[until_ms and 6 or 3], place, fan)
+  redis.call('XADD', KEYS[7], '*', 'seq', room[5] + i, 'at', now, 'generation', generation,
+    'token', room[7], 'serving', serving, 'change', until_ms and 'claimed' or 'returned', 'fan', fan,
+    until_ms and 'until' or 'place', until_ms or place)
+end
+return out

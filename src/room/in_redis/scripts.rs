@@ -1,0 +1,157 @@
+//! Which script carries out which command, and the keys it is given, in its own order.
+
+use crate::driver::redis::Script;
+use crate::room::keys::Key::{
+    self, Admissions, Claimed, Ledger, Queue, Quota, Returned, Room, Seq, Standby,
+};
+
+/// One script of `lua/room/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Name {
+    Join,
+    Tick,
+    Claim,
+    Check,
+    Extend,
+    Consume,
+    Leave,
+    Revoke,
+    Restore,
+    Configure,
+    Stock,
+    RaiseCeiling,
+    MendBegin,
+    MendFold,
+    MendFinish,
+    Board,
+    Ledger,
+    Trim,
+}
+
+/// The line with which every script asks the server for the time.
+const SERVERS_CLOCK: &str = "local told = time[1] * 1000 + math.floor(time[2] / 1000)\n";
+/// What stands there on a test clock: the value of the show's `clock` key.
+const TEST_CLOCK: &str =
+    "local told = tonumber(redis.call('GET', (string.gsub(KEYS[1], 'room$', 'clock'))))\n";
+
+/// Whose time the scripts go by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScriptClock {
+    /// The server's own.
+    Server,
+    /// What the key `catraca:{show}:clock` says, in milliseconds. For tests.
+    Key,
+}
+
+impl Name {
+    /// Every script.
+    pub const ALL: [Self; 18] = [
+        Self::Join,
+        Self::Tick,
+        Self::Claim,
+        Self::Check,
+        Self::Extend,
+        Self::Consume,
+        Self::Leave,
+        Self::Revoke,
+        Self::Restore,
+        Self::Configure,
+        Self::Stock,
+        Self::RaiseCeiling,
+        Self::MendBegin,
+        Self::MendFold,
+        Self::MendFinish,
+        Self::Board,
+        Self::Ledger,
+        Self::Trim,
+    ];
+
+    /// The script's text.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Join => include_str!("../../../lua/room/join.lua"),
+            Self::Tick => include_str!("../../../lua/room/tick.lua"),
+            Self::Claim => include_str!("../../../lua/room/claim.lua"),
+            Self::Check => include_str!("../../../lua/room/check.lua"),
+            Self::Extend => include_str!("../../../lua/room/extend.lua"),
+            Self::Consume => include_str!("../../../lua/room/consume.lua"),
+            Self::Leave => include_str!("../../../lua/room/leave.lua"),
+            Self::Revoke => include_str!("../../../lua/room/revoke.lua"),
+            Self::Restore => include_str!("../../../lua/room/restore.lua"),
+            Self::Configure => include_str!("../../../lua/room/configure.lua"),
+            Self::Stock => include_str!("../../../lua/room/stock.lua"),
+            Self::RaiseCeiling => include_str!("../../../lua/room/raise_ceiling.lua"),
+            Self::MendBegin => include_str!("../../../lua/room/mend_begin.lua"),
+            Self::MendFold => include_str!("../../../lua/room/mend_fold.lua"),
+            Self::MendFinish => include_str!("../../../lua/room/mend_finish.lua"),
+            Self::Board => include_str!("../../../lua/room/board.lua"),
+            Self::Ledger => include_str!("../../../lua/room/ledger.lua"),
+            Self::Trim => include_str!("../../../lua/room/trim.lua"),
+        }
+    }
+
+    /// The keys it works on, in its own order.
+    pub const fn keys(self) -> &'static [Key] {
+        match self {
+            Self::Join => &[Room, Seq, Queue, Returned, Standby, Admissions],
+            Self::Tick => &[
+                Room, Seq, Queue, Returned, Standby, Admissions, Quota, Ledger,
+            ],
+            Self::Claim | Self::Consume | Self::Leave | Self::Revoke => {
+                &[Room, Queue, Returned, Standby, Admissions, Claimed, Ledger]
+            }
+            Self::Check => &[Room, Standby, Admissions],
+            Self::Extend => &[Room, Standby, Admissions, Ledger],
+            Self::Restore => &[
+                Room, Queue, Returned, Standby, Admissions, Claimed, Ledger, Seq,
+            ],
+            Self::Configure => &[Room, Quota],
+            Self::Stock | Self::RaiseCeiling => &[Room],
+            Self::MendBegin => &[
+                Room, Seq, Queue, Returned, Standby, Admissions, Claimed, Quota, Ledger,
+            ],
+            Self::MendFold => &[Room, Queue, Returned, Standby, Admissions, Claimed],
+            Self::MendFinish => &[Room, Seq, Queue, Returned, Quota],
+            Self::Board => &[Room, Seq, Queue, Returned, Standby, Admissions, Ledger],
+            Self::Ledger | Self::Trim => &[Room, Ledger],
+        }
+    }
+
+    /// The script, ready to be run.
+    pub fn script(self, clock: ScriptClock) -> Script {
+        match clock {
+            ScriptClock::Server => Script::new(self.text()),
+            ScriptClock::Key => Script::new(&self.text().replace(SERVERS_CLOCK, TEST_CLOCK)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_script_names_the_keys_it_is_given() {
+        for name in Name::ALL {
+            let mut words = name
+                .keys()
+                .iter()
+                .zip(1..)
+                .map(|(key, n)| format!("{n} {}", key.word()));
+            let head = words.by_ref().collect::<Vec<_>>().join(", ");
+            assert!(
+                name.text().contains(&format!("-- KEYS: {head}\n")),
+                "{name:?}: KEYS: {head}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_script_asks_for_the_time_once_and_in_one_way() {
+        for name in Name::ALL {
+            assert_eq!(name.text().matches(SERVERS_CLOCK).count(), 1, "{name:?}");
+            assert_eq!(name.text().matches("'TIME'").count(), 1, "{name:?}");
+            assert!(!name.text().contains("clock'"), "{name:?}");
+        }
+    }
+}
