@@ -1,0 +1,176 @@
+//! Limits counted in this process by `governor`, in bounded memory.
+//!
+//! A count is kept for each stranger while it matters and swept after that. When there are more
+//! strangers than may be counted one by one, those who ask share a fixed number of counts: a flood
+//! of made-up addresses then costs honest clients some of their allowance, never our memory.
+
+use std::hash::{BuildHasher, RandomState};
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use governor::clock::{Clock, DefaultClock};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use tokio_util::sync::CancellationToken;
+
+use crate::limit::{Asking, Limit, Limiter, Settings, Verdict};
+
+/// Counts that strangers share when there are too many of them.
+const SHARED_COUNTS: u64 = 65_536;
+/// Requests between two looks at how many are counted.
+const LOOK_EVERY: u64 = 4_096;
+/// How often counts that no longer matter are forgotten.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Key {
+    Own(Asking),
+    Shared(u64),
+}
+
+#[derive(Debug)]
+struct Counts {
+    limiter: DefaultKeyedRateLimiter<Key>,
+    asked: AtomicU64,
+    crowded: AtomicBool,
+}
+
+/// The limits of one process.
+#[derive(Debug)]
+pub struct InMemory {
+    anything: Counts,
+    join: Counts,
+    fan: Counts,
+    gated: Counts,
+    strangers_max: usize,
+    hasher: RandomState,
+    clock: DefaultClock,
+}
+
+impl InMemory {
+    /// Empty counts.
+    pub fn new(settings: &Settings) -> Self {
+        Self {
+            anything: Counts::new(settings.anything),
+            join: Counts::new(settings.join),
+            fan: Counts::new(settings.fan),
+            gated: Counts::new(settings.gated),
+            strangers_max: settings.strangers_max,
+            hasher: RandomState::new(),
+            clock: DefaultClock::default(),
+        }
+    }
+
+    /// Sweeps until told to stop.
+    ///
+    /// # Errors
+    /// None.
+    pub async fn run(&self, stop: CancellationToken) -> anyhow::Result<()> {
+        while stop
+            .run_until_cancelled(tokio::time::sleep(SWEEP_EVERY))
+            .await
+            .is_some()
+        {
+            self.step();
+        }
+        Ok(())
+    }
+
+    /// Forgets counts that no longer matter. Twice is as good as once.
+    pub fn step(&self) {
+        for counts in [&self.anything, &self.join, &self.fan, &self.gated] {
+            counts.limiter.retain_recent();
+            counts.look(self.strangers_max);
+        }
+    }
+
+    fn counts(&self, asking: Asking) -> &Counts {
+        match asking {
+            Asking::Anything(_) => &self.anything,
+            Asking::Join(_) => &self.join,
+            Asking::Fan(_) => &self.fan,
+            Asking::Gated(_) => &self.gated,
+        }
+    }
+}
+
+impl Counts {
+    fn new(limit: Limit) -> Self {
+        let at_least_one = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
+        let quota = Quota::per_second(at_least_one(limit.per_s));
+        Self {
+            limiter: RateLimiter::keyed(quota.allow_burst(at_least_one(limit.burst))),
+            asked: AtomicU64::new(0),
+            crowded: AtomicBool::new(false),
+        }
+    }
+
+    fn look(&self, strangers_max: usize) {
+        let crowded = strangers_max <= self.limiter.len();
+        self.crowded.store(crowded, Ordering::Relaxed);
+    }
+}
+
+#[async_trait]
+impl Limiter for InMemory {
+    async fn ask(&self, asking: Asking) -> Verdict {
+        let counts = self.counts(asking);
+        if counts.asked.fetch_add(1, Ordering::Relaxed) % LOOK_EVERY == LOOK_EVERY - 1 {
+            counts.look(self.strangers_max);
+        }
+        let key = if counts.crowded.load(Ordering::Relaxed) {
+            Key::Shared(self.hasher.hash_one(asking) % SHARED_COUNTS)
+        } else {
+            Key::Own(asking)
+        };
+        match counts.limiter.check_key(&key) {
+            Ok(()) => Verdict::Pass,
+            Err(until) => {
+                let wait = until.wait_time_from(self.clock.now());
+                let retry_after_s = wait.as_millis().div_ceil(1_000).max(1);
+                Verdict::TooMany {
+                    retry_after_s: u64::try_from(retry_after_s).unwrap_or(u64::MAX),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::ids::FanId;
+
+    fn settings(strangers_max: usize) -> Settings {
+        let fan = Limit { per_s: 1, burst: 2 };
+        Settings {
+            fan,
+            strangers_max,
+            ..Settings::default()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_burst_passes_and_then_one_must_wait() {
+        let limits = InMemory::new(&settings(1_000));
+        let (ana, bia) = (FanId([1; 16]), FanId([2; 16]));
+        for _ in 0..2 {
+            assert_eq!(limits.ask(Asking::Fan(ana)).await, Verdict::Pass);
+        }
+        let refused = limits.ask(Asking::Fan(ana)).await;
+        assert_eq!(refused, Verdict::TooMany { retry_after_s: 1 });
+        assert_eq!(limits.ask(Asking::Fan(bia)).await, Verdict::Pass);
+    }
+
+    #[tokio::test]
+    async fn strangers_cannot_fill_the_memory() {
+        let limits = InMemory::new(&settings(1_000));
+        for n in 0..200_000u128 {
+            limits.ask(Asking::Fan(FanId(n.to_be_bytes()))).await;
+        }
+        let counted = limits.fan.limiter.len();
+        let bound = 1_000 + usize::try_from(LOOK_EVERY + SHARED_COUNTS).unwrap();
+        assert!(counted <= bound, "{counted}");
+    }
+}

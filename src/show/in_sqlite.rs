@@ -1,0 +1,357 @@
+//! Shows in SQLite: one row a show, the copied ledger, the audit.
+
+use async_trait::async_trait;
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::{Row, Sqlite as Db, Transaction};
+
+use crate::base::ids::{Edition, Generation, Number, Place, ShowId};
+use crate::base::time::Timestamp;
+use crate::driver::sql::{SqlError, Sqlite};
+use crate::show::settings::Settings;
+use crate::show::{Change, Checkpoint, LedgerRow, Put, Show, Store, StoreError};
+
+/// The show store over `catraca.db`.
+#[derive(Debug, Clone)]
+pub struct InSqlite {
+    db: Sqlite,
+}
+
+impl InSqlite {
+    /// A store over an open database.
+    pub fn new(db: Sqlite) -> Self {
+        Self { db }
+    }
+}
+
+impl From<SqlError> for StoreError {
+    fn from(error: SqlError) -> Self {
+        Self::Unavailable(error.into())
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Unavailable(error.into())
+    }
+}
+
+#[async_trait]
+impl Store for InSqlite {
+    async fn list(&self) -> Result<Vec<Show>, StoreError> {
+        let rows = sqlx::query("select * from shows order by show")
+            .fetch_all(&self.db.read)
+            .await?;
+        rows.iter().map(read_show).collect()
+    }
+
+    async fn get(&self, show: &ShowId) -> Result<Option<Show>, StoreError> {
+        let mut connection = self.db.read.acquire().await?;
+        load(&mut connection, show).await
+    }
+
+    async fn put(
+        &self,
+        show: &ShowId,
+        change: &Change,
+        settings: &Settings,
+        expected: Option<u64>,
+    ) -> Result<Put, StoreError> {
+        let (db, show) = (self.db.clone(), show.clone());
+        let (change, settings) = (change.clone(), settings.clone());
+        self.db
+            .outlive(async move { put(&db, &show, (&change, &settings), expected).await })
+            .await
+    }
+
+    async fn verb(
+        &self,
+        show: &ShowId,
+        change: &Change,
+        verb: &str,
+    ) -> Result<Option<Show>, StoreError> {
+        let (db, show) = (self.db.clone(), show.clone());
+        let (change, verb) = (change.clone(), verb.to_owned());
+        self.db
+            .outlive(async move { put_verb(&db, &show, &change, &verb).await })
+            .await
+    }
+
+    async fn begin_mend(
+        &self,
+        show: &ShowId,
+        generation: Generation,
+        ceiling: Number,
+    ) -> Result<bool, StoreError> {
+        let done = sqlx::query(
+            "update shows set generation = generation + 1, ceiling = max(ceiling, ?) \
+             where show = ? and generation = ?",
+        )
+        .bind(int(ceiling.0))
+        .bind(show.as_str())
+        .bind(int(generation.0))
+        .execute(&self.db.write)
+        .await?;
+        Ok(done.rows_affected() == 1)
+    }
+
+    async fn end_mend(&self, show: &ShowId, generation: Generation) -> Result<(), StoreError> {
+        sqlx::query("update shows set mended = max(mended, ?) where show = ? and generation = ?")
+            .bind(int(generation.0))
+            .bind(show.as_str())
+            .bind(int(generation.0))
+            .execute(&self.db.write)
+            .await?;
+        Ok(())
+    }
+
+    async fn raise_ceiling(&self, show: &ShowId, ceiling: Number) -> Result<(), StoreError> {
+        sqlx::query("update shows set ceiling = max(ceiling, ?) where show = ?")
+            .bind(int(ceiling.0))
+            .bind(show.as_str())
+            .execute(&self.db.write)
+            .await?;
+        Ok(())
+    }
+
+    async fn checkpoint(&self, show: &ShowId, checkpoint: &Checkpoint) -> Result<(), StoreError> {
+        sqlx::query(
+            "update shows set issued = ?, serving = ?, waiting = ?, checkpoint_at_ms = ?, \
+             state = case when coalesce(verb_version, 0) <= ? then ? else state end \
+             where show = ? and generation = ?",
+        )
+        .bind(int(checkpoint.issued.0))
+        .bind(int(checkpoint.serving.0))
+        .bind(int(checkpoint.waiting))
+        .bind(checkpoint.at.as_millis())
+        .bind(int(checkpoint.verb_version))
+        .bind(&checkpoint.state)
+        .bind(show.as_str())
+        .bind(int(checkpoint.generation.0))
+        .execute(&self.db.write)
+        .await?;
+        Ok(())
+    }
+
+    async fn append_ledger(&self, show: &ShowId, rows: &[LedgerRow]) -> Result<bool, StoreError> {
+        let (db, show, rows) = (self.db.clone(), show.clone(), rows.to_vec());
+        self.db
+            .outlive(async move { append_ledger(&db, &show, &rows).await })
+            .await
+    }
+
+    async fn ledger(
+        &self,
+        show: &ShowId,
+        edition: Edition,
+        after: (Generation, u64),
+        max: usize,
+    ) -> Result<Vec<LedgerRow>, StoreError> {
+        let rows = sqlx::query(
+            "select edition, generation, seq, at_ms, token, serving, kind, body from room_ledger \
+             where show = ? and edition = ? and (generation, seq) > (?, ?) \
+             order by generation, seq limit ?",
+        )
+        .bind(show.as_str())
+        .bind(int(edition.0))
+        .bind(int(after.0.0))
+        .bind(int(after.1))
+        .bind(i64::try_from(max).unwrap_or(i64::MAX))
+        .fetch_all(&self.db.read)
+        .await?;
+        Ok(rows
+            .iter()
+            .map(read_ledger)
+            .collect::<Result<_, sqlx::Error>>()?)
+    }
+
+    async fn audit(&self, change: &Change) -> Result<(), StoreError> {
+        let mut connection = self.db.write.acquire().await?;
+        insert_audit(&mut connection, None, change).await
+    }
+}
+
+async fn load(db: &mut SqliteConnection, show: &ShowId) -> Result<Option<Show>, StoreError> {
+    let row = sqlx::query("select * from shows where show = ?")
+        .bind(show.as_str())
+        .fetch_optional(db)
+        .await?;
+    row.as_ref().map(read_show).transpose()
+}
+
+async fn put(
+    db: &Sqlite,
+    id: &ShowId,
+    (change, settings): (&Change, &Settings),
+    expected: Option<u64>,
+) -> Result<Put, StoreError> {
+    let mut tx = begin(db).await?;
+    let before = load(&mut tx, id).await?;
+    if before.as_ref().map(|show| show.version) != expected {
+        return Ok(Put::Mismatch(before.map(|show| show.version)));
+    }
+    let document = serde_json::to_string(settings).map_err(|e| StoreError::Corrupt(e.into()))?;
+    match &before {
+        Some(_) => {
+            sqlx::query("update shows set settings = ?, version = version + 1 where show = ?")
+                .bind(document)
+                .bind(id.as_str())
+                .execute(&mut *tx)
+                .await?;
+        }
+        None => insert_show(&mut tx, id, change, document).await?,
+    }
+    insert_audit(&mut tx, Some(id), change).await?;
+    let after = load(&mut tx, id).await?;
+    tx.commit().await?;
+    let after = Box::new(after.expect("the row was written in this transaction"));
+    Ok(if before.is_some() {
+        Put::Changed(after)
+    } else {
+        Put::Created(after)
+    })
+}
+
+/// A new show has generation 0: its room is born when an admitter mends it from an empty ledger.
+async fn insert_show(
+    tx: &mut SqliteConnection,
+    id: &ShowId,
+    change: &Change,
+    document: String,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "insert into shows (show, version, settings, state, edition, generation, mended, ceiling, \
+         issued, serving, waiting, checkpoint_at_ms, created_at_ms) \
+         values (?, 1, ?, 'scheduled', 1, 0, 0, 0, 0, 0, 0, ?, ?)",
+    )
+    .bind(id.as_str())
+    .bind(document)
+    .bind(change.at.as_millis())
+    .bind(change.at.as_millis())
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+async fn put_verb(
+    db: &Sqlite,
+    id: &ShowId,
+    change: &Change,
+    verb: &str,
+) -> Result<Option<Show>, StoreError> {
+    let mut tx = begin(db).await?;
+    sqlx::query(
+        "update shows set version = version + 1, verb = ?, verb_version = version + 1, state = ? \
+         where show = ?",
+    )
+    .bind(verb)
+    .bind(verb)
+    .bind(id.as_str())
+    .execute(&mut *tx)
+    .await?;
+    let Some(show) = load(&mut tx, id).await? else {
+        return Ok(None);
+    };
+    insert_audit(&mut tx, Some(id), change).await?;
+    tx.commit().await?;
+    Ok(Some(show))
+}
+
+async fn append_ledger(db: &Sqlite, show: &ShowId, rows: &[LedgerRow]) -> Result<bool, StoreError> {
+    let mut tx = begin(db).await?;
+    let current: Option<(i64, i64)> =
+        sqlx::query_as("select edition, generation from shows where show = ?")
+            .bind(show.as_str())
+            .fetch_optional(&mut *tx)
+            .await?;
+    for row in rows {
+        if current != Some((int(row.edition.0), int(row.generation.0))) {
+            return Ok(false);
+        }
+        sqlx::query(
+            "insert into room_ledger \
+             (show, edition, generation, seq, at_ms, token, serving, kind, body) \
+             values (?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict do nothing",
+        )
+        .bind(show.as_str())
+        .bind(int(row.edition.0))
+        .bind(int(row.generation.0))
+        .bind(int(row.seq))
+        .bind(row.at.as_millis())
+        .bind(int(row.token))
+        .bind(int(row.serving.0))
+        .bind(&row.kind)
+        .bind(&row.body)
+        .execute(&mut *tx)
+        .await?;
+    }
+    tx.commit().await?;
+    Ok(true)
+}
+
+async fn insert_audit(
+    tx: &mut SqliteConnection,
+    id: Option<&ShowId>,
+    change: &Change,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "insert into audit (at_ms, who, role, action, show, detail) values (?, ?, ?, ?, ?, ?)",
+    )
+    .bind(change.at.as_millis())
+    .bind(&change.who)
+    .bind(&change.role)
+    .bind(&change.action)
+    .bind(id.map(ShowId::as_str))
+    .bind(&change.detail)
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+async fn begin(db: &Sqlite) -> Result<Transaction<'static, Db>, sqlx::Error> {
+    db.write.begin_with("begin immediate").await
+}
+
+fn read_show(row: &SqliteRow) -> Result<Show, StoreError> {
+    let id: String = row.try_get("show")?;
+    let settings: String = row.try_get("settings")?;
+    let verb: Option<String> = row.try_get("verb")?;
+    let verb_version: Option<i64> = row.try_get("verb_version")?;
+    Ok(Show {
+        id: id
+            .parse()
+            .map_err(|e| StoreError::Corrupt(anyhow::Error::new(e).context(id)))?,
+        version: count(row, "version")?,
+        settings: serde_json::from_str(&settings).map_err(|e| StoreError::Corrupt(e.into()))?,
+        verb: verb_version.map(i64::unsigned_abs).zip(verb),
+        state: row.try_get("state")?,
+        edition: Edition(count(row, "edition")?),
+        generation: Generation(count(row, "generation")?),
+        mended: Generation(count(row, "mended")?),
+        ceiling: Number(count(row, "ceiling")?),
+        issued: Number(count(row, "issued")?),
+        serving: Place(count(row, "serving")?),
+        waiting: count(row, "waiting")?,
+    })
+}
+
+fn read_ledger(row: &SqliteRow) -> Result<LedgerRow, sqlx::Error> {
+    Ok(LedgerRow {
+        edition: Edition(count(row, "edition")?),
+        generation: Generation(count(row, "generation")?),
+        seq: count(row, "seq")?,
+        at: Timestamp::from_unix_ms(row.try_get("at_ms")?),
+        token: count(row, "token")?,
+        serving: Place(count(row, "serving")?),
+        kind: row.try_get("kind")?,
+        body: row.try_get("body")?,
+    })
+}
+
+fn count(row: &SqliteRow, column: &str) -> Result<u64, sqlx::Error> {
+    row.try_get::<i64, _>(column)
+        .map(|value| value.max(0).unsigned_abs())
+}
+
+fn int(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

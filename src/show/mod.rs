@@ -1,0 +1,182 @@
+//! What an operator decides, and what must survive the loss of a room: settings, verbs, edition,
+//! generation, number ceiling, checkpoint and ledger.
+
+pub mod in_sqlite;
+pub mod settings;
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+
+use crate::base::ids::{Edition, Generation, Number, Place, ShowId};
+use crate::base::time::Timestamp;
+use crate::show::settings::Settings;
+
+/// Shows in SQL. Every method is one transaction, and repeating it is harmless.
+#[async_trait]
+pub trait Store: Send + Sync + Debug {
+    /// Every show, by id.
+    async fn list(&self) -> Result<Vec<Show>, StoreError>;
+
+    /// One show.
+    async fn get(&self, show: &ShowId) -> Result<Option<Show>, StoreError>;
+
+    /// Creates a show (`expected` = `None`) or replaces its settings (`expected` = the version they
+    /// were read at), together with its audit row.
+    async fn put(
+        &self,
+        show: &ShowId,
+        change: &Change,
+        settings: &Settings,
+        expected: Option<u64>,
+    ) -> Result<Put, StoreError>;
+
+    /// Writes an operator's verb and its audit row. `Ok(None)`: no such show.
+    async fn verb(
+        &self,
+        show: &ShowId,
+        change: &Change,
+        verb: &str,
+    ) -> Result<Option<Show>, StoreError>;
+
+    /// Begins a mend: generation + 1 where it still is `generation`, and a new ceiling `ceiling`.
+    /// `Ok(false)`: somebody else has begun one.
+    async fn begin_mend(
+        &self,
+        show: &ShowId,
+        generation: Generation,
+        ceiling: Number,
+    ) -> Result<bool, StoreError>;
+
+    /// A mend of this generation is finished.
+    async fn end_mend(&self, show: &ShowId, generation: Generation) -> Result<(), StoreError>;
+
+    /// Raises the number ceiling; it never falls.
+    async fn raise_ceiling(&self, show: &ShowId, ceiling: Number) -> Result<(), StoreError>;
+
+    /// Keeps what a room looked like. Ignored where the generation is not the mended one, and the
+    /// state where an operator's verb is newer than `verb_version`.
+    async fn checkpoint(&self, show: &ShowId, checkpoint: &Checkpoint) -> Result<(), StoreError>;
+
+    /// Copies ledger entries; those that are there already stay as they are. `Ok(false)`: the
+    /// generation is no longer the show's, and nothing was written.
+    async fn append_ledger(&self, show: &ShowId, rows: &[LedgerRow]) -> Result<bool, StoreError>;
+
+    /// The ledger of an edition after (`generation`, `seq`), oldest first, at most `max` rows.
+    async fn ledger(
+        &self,
+        show: &ShowId,
+        edition: Edition,
+        after: (Generation, u64),
+        max: usize,
+    ) -> Result<Vec<LedgerRow>, StoreError>;
+
+    /// Writes an audit row for an act that changes no show.
+    async fn audit(&self, change: &Change) -> Result<(), StoreError>;
+}
+
+/// An operator's act: who does what, for the audit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The name of the operator's token.
+    pub who: String,
+    /// Their role: `viewer`, `operator`, `admin`.
+    pub role: String,
+    /// The act, as in the command line: `create`, `set`, `open`…
+    pub action: String,
+    /// What was asked, JSON.
+    pub detail: String,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// A show as SQL has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Show {
+    /// The show.
+    pub id: ShowId,
+    /// Rises with every act of an operator.
+    pub version: u64,
+    /// What the operator decided.
+    pub settings: Settings,
+    /// The last state an operator asked for, and the version at which they did.
+    pub verb: Option<(u64, String)>,
+    /// The room's state at the last checkpoint, or the verb where that is newer.
+    pub state: String,
+    /// The edition of the room.
+    pub edition: Edition,
+    /// The generation of the room's data.
+    pub generation: Generation,
+    /// The last generation whose mend was finished.
+    pub mended: Generation,
+    /// The highest number the room may issue.
+    pub ceiling: Number,
+    /// The last checkpoint's last number.
+    pub issued: Number,
+    /// The last checkpoint's serving.
+    pub serving: Place,
+    /// The last checkpoint's fans in line.
+    pub waiting: u64,
+}
+
+/// The answer to a `put`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Put {
+    /// It was created.
+    Created(Box<Show>),
+    /// It was changed.
+    Changed(Box<Show>),
+    /// It is not at the expected version (or exists, or does not exist).
+    Mismatch(Option<u64>),
+}
+
+/// What the leading admitter keeps of a room, once a second.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The room's generation.
+    pub generation: Generation,
+    /// The room's state.
+    pub state: String,
+    /// The version of the last verb that the room has applied; 0 = none.
+    pub verb_version: u64,
+    /// The last number issued.
+    pub issued: Number,
+    /// Serving.
+    pub serving: Place,
+    /// Fans in line.
+    pub waiting: u64,
+    /// Room time.
+    pub at: Timestamp,
+}
+
+/// One copied ledger entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LedgerRow {
+    /// The edition of the room.
+    pub edition: Edition,
+    /// The generation that wrote it.
+    pub generation: Generation,
+    /// 1, 2, 3… within the generation.
+    pub seq: u64,
+    /// Room time.
+    pub at: Timestamp,
+    /// The fencing token of the tick, or of the leader at that time.
+    pub token: u64,
+    /// Serving after the change.
+    pub serving: Place,
+    /// `called`, `claimed`, `extended`, `returned` or `ended`.
+    pub kind: String,
+    /// The facts of the change, JSON.
+    pub body: String,
+}
+
+/// Why the show store could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database is away or too slow. Ask again.
+    #[error("show store unavailable")]
+    Unavailable(#[source] anyhow::Error),
+    /// A row holds something that no build of ours writes.
+    #[error("show store holds foreign data")]
+    Corrupt(#[source] anyhow::Error),
+}
