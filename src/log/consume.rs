@@ -1,0 +1,300 @@
+//! The loop that every consumer runs: deliveries of all partitions, in order, each effect once.
+//!
+//! ```text
+//! poll ─► concerns us? ─► known to the inbox? ─► apply: effect + inbox + offset, one transaction
+//!             └ no: pass      └ yes: pass            └ fails: try again after 0.5, 1, 2 s,
+//!                                                             then a dead letter + offset
+//! ```
+//!
+//! Partitions take turns and never wait for each other: one whose head failed is left alone until
+//! its time has come, and a step never sleeps. A crash between any two lines repeats a delivery;
+//! the inbox makes that harmless for our own stores, the event id for everybody else's.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::base::limits::{DELIVERY_BATCH_MAX, PARTITIONS};
+use crate::base::time::{Clock, Timestamp};
+use crate::log::breaker::{Breaker, Verdict};
+use crate::log::inbox::{Because, Inbox, Retry};
+use crate::log::patience::{self, Failure, Next};
+use crate::log::{ApplyError, Consumer, Delivery, LogError, Subscriber};
+use crate::telemetry::metrics;
+
+/// How often a consumer looks when nothing is due earlier.
+const LOOK_EVERY_MS: u64 = 100;
+/// How often it measures how far it is behind.
+const MEASURE_EVERY_MS: u64 = 5_000;
+/// How long it rests after a step that failed.
+const AFTER_FAILURE_MS: u64 = 500;
+
+/// What a step did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Step {
+    /// Deliveries whose effect was committed.
+    pub handled: u64,
+    /// Deliveries that do not concern the group, or that it had handled before.
+    pub passed: u64,
+    /// Deliveries that failed and are tried again.
+    pub failed: u64,
+    /// Deliveries that were set aside.
+    pub set_aside: u64,
+    /// When to come back, in milliseconds; 0 = there is more to do now.
+    pub pause_ms: u64,
+}
+
+/// A consumer at work: its place in each partition, and what it knows of its provider.
+#[derive(Debug)]
+pub struct Consuming<C> {
+    consumer: C,
+    log: Arc<dyn Subscriber>,
+    inbox: Arc<dyn Inbox>,
+    clock: Arc<dyn Clock>,
+    breaker: Breaker,
+    /// What is tried again, by partition.
+    retries: [Option<Retry>; PARTITIONS as usize],
+    /// Whether what an earlier process was trying again has been read from the inbox.
+    recalled: bool,
+    /// The partition that is visited first. Moves on after a failure, so that no partition is the
+    /// only one that ever tries a provider that was down.
+    first: u16,
+    measure_at: Timestamp,
+}
+
+/// How the visit of a partition ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Visit {
+    /// All that was there is done.
+    Drained,
+    /// There is more.
+    More,
+    /// Nothing to do before then.
+    Waits(Timestamp),
+}
+
+impl<C: Consumer> Consuming<C> {
+    /// A consumer that has not looked at the log yet.
+    pub fn new(
+        consumer: C,
+        log: Arc<dyn Subscriber>,
+        inbox: Arc<dyn Inbox>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            consumer,
+            log,
+            inbox,
+            clock,
+            breaker: Breaker::default(),
+            retries: Default::default(),
+            recalled: false,
+            first: 0,
+            measure_at: Timestamp::default(),
+        }
+    }
+
+    /// Visits every partition once. Running it twice is harmless: what the first run committed, the
+    /// second finds done.
+    ///
+    /// # Errors
+    /// [`LogError`] where log or inbox could not be asked; the next step goes on from what is
+    /// committed.
+    pub async fn step(&mut self) -> Result<Step, LogError> {
+        if !self.recalled {
+            self.recall().await?;
+        }
+        let mut step = Step::default();
+        let mut passed = Vec::new();
+        let mut pause_ms = LOOK_EVERY_MS;
+        let first = self.first;
+        for turn in 0..PARTITIONS {
+            let partition = (first + turn) % PARTITIONS;
+            let visit = self.visit(partition, &mut passed, &mut step).await?;
+            pause_ms = match visit {
+                Visit::Drained => pause_ms,
+                Visit::More => 0,
+                Visit::Waits(until) => pause_ms.min(until.ms_since(self.clock.now())),
+            };
+        }
+        if !passed.is_empty() {
+            self.inbox.pass(self.consumer.group(), &passed).await?;
+        }
+        self.measure().await?;
+        Ok(Step { pause_ms, ..step })
+    }
+
+    async fn measure(&mut self) -> Result<(), LogError> {
+        let (group, now) = (self.consumer.group(), self.clock.now());
+        if now < self.measure_at {
+            return Ok(());
+        }
+        let lag = self.log.lag(group).await?;
+        let oldest_ms = lag.iter().map(|lag| lag.oldest_ms).max();
+        let records = lag.iter().map(|lag| lag.records).sum();
+        metrics::lag(group, records, oldest_ms.unwrap_or_default());
+        self.measure_at = now.plus_ms(MEASURE_EVERY_MS);
+        Ok(())
+    }
+
+    /// Makes the group known, and takes up what an earlier process was trying again.
+    async fn recall(&mut self) -> Result<(), LogError> {
+        let group = self.consumer.group();
+        self.inbox.register(group).await?;
+        for retry in self.inbox.retries(group).await? {
+            if let Some(slot) = self.retries.get_mut(usize::from(retry.partition)) {
+                *slot = Some(retry);
+            }
+        }
+        self.recalled = true;
+        Ok(())
+    }
+
+    /// Handles what a partition has, up to the first failure.
+    async fn visit(
+        &mut self,
+        partition: u16,
+        passed: &mut Vec<(u16, u64)>,
+        step: &mut Step,
+    ) -> Result<Visit, LogError> {
+        let now = self.clock.now();
+        if let Some(retry) = self.slot(partition)
+            && now < retry.next_at
+        {
+            return Ok(Visit::Waits(retry.next_at));
+        }
+        let group = self.consumer.group();
+        let deliveries = self.log.poll(group, partition, DELIVERY_BATCH_MAX).await?;
+        let full = deliveries.len() == DELIVERY_BATCH_MAX;
+        let mut through = None;
+        let mut ended = if full { Visit::More } else { Visit::Drained };
+        for delivery in deliveries {
+            if !self.consumer.concerns(&delivery)
+                || self.inbox.is_handled(group, &delivery.event_id).await?
+            {
+                metrics::delivery(group, "passed");
+                step.passed += 1;
+                through = Some((partition, delivery.offset));
+                continue;
+            }
+            match self.attempt(&delivery, step).await? {
+                // Whatever was committed for this delivery covers those that were passed over.
+                None => through = None,
+                Some(until) => {
+                    ended = Visit::Waits(until);
+                    break;
+                }
+            }
+        }
+        passed.extend(through);
+        Ok(ended)
+    }
+
+    /// Hands one delivery over. Answers until when its partition waits, if it was not settled.
+    async fn attempt(
+        &mut self,
+        delivery: &Delivery,
+        step: &mut Step,
+    ) -> Result<Option<Timestamp>, LogError> {
+        if let Verdict::Open(until) = self.breaker.verdict(self.clock.now()) {
+            return Ok(Some(until));
+        }
+        match self.consumer.apply(delivery).await {
+            Ok(()) => {
+                metrics::delivery(self.consumer.group(), "handled");
+                self.breaker.succeeded();
+                *self.slot(delivery.partition) = None;
+                step.handled += 1;
+                Ok(None)
+            }
+            Err(ApplyError::Failed(failure)) => self.failed(delivery, &failure, step).await,
+            Err(ApplyError::Store(error)) => Err(error),
+        }
+    }
+
+    /// Sets a delivery that failed aside, or keeps that and when it is tried again.
+    async fn failed(
+        &mut self,
+        delivery: &Delivery,
+        failure: &Failure,
+        step: &mut Step,
+    ) -> Result<Option<Timestamp>, LogError> {
+        let (group, now) = (self.consumer.group(), self.clock.now());
+        let before = self
+            .slot(delivery.partition)
+            .take_if(|retry| retry.event_id == delivery.event_id);
+        let (spent, since) = before.map_or((0, now), |retry| (retry.attempts, retry.since));
+        let reason = failure.to_string();
+        match patience::after(failure, spent, &mut self.breaker, now) {
+            Next::SetAside(attempts) => {
+                let because = Because { reason, attempts };
+                self.inbox.set_aside(group, delivery, &because).await?;
+                metrics::delivery(group, "set_aside");
+                tracing::error!(
+                    event.id = delivery.event_id,
+                    group,
+                    attempts,
+                    reason = because.reason,
+                    "a delivery was set aside; see the dead letters"
+                );
+                step.set_aside += 1;
+                Ok(None)
+            }
+            Next::Again(attempts, next_at) => {
+                let retry = Retry {
+                    partition: delivery.partition,
+                    offset: delivery.offset,
+                    event_id: delivery.event_id.clone(),
+                    attempts,
+                    reason,
+                    since,
+                    next_at,
+                };
+                self.inbox.retry(group, &retry).await?;
+                metrics::delivery(group, "failed");
+                tracing::warn!(
+                    event.id = retry.event_id,
+                    group,
+                    attempts,
+                    reason = retry.reason,
+                    "a delivery failed and is tried again"
+                );
+                *self.slot(delivery.partition) = Some(retry);
+                self.first = (delivery.partition + 1) % PARTITIONS;
+                step.failed += 1;
+                Ok(Some(next_at))
+            }
+        }
+    }
+
+    fn slot(&mut self, partition: u16) -> &mut Option<Retry> {
+        &mut self.retries[usize::from(partition)]
+    }
+
+    /// Steps until asked to stop. The timer alone is enough; a nudge makes it sooner.
+    ///
+    /// # Errors
+    /// None at present: a failed step is logged and repeated.
+    pub async fn run(mut self, nudge: Arc<Notify>, stop: CancellationToken) -> anyhow::Result<()> {
+        while !stop.is_cancelled() {
+            let pause_ms = match self.step().await {
+                Ok(step) => step.pause_ms,
+                Err(error) => {
+                    let error = anyhow::Error::from(error);
+                    tracing::warn!(group = self.consumer.group(), "a step failed: {error:#}");
+                    AFTER_FAILURE_MS
+                }
+            };
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                () = nudge.notified() => {}
+                () = sleep(Duration::from_millis(pause_ms)) => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,120 @@
+//! The outbox read as a log, in SQLite.
+//!
+//! A group's offset stands in `log_groups`; consumers move it in the transaction of their effect
+//! (see `inbox_in_sqlite.rs`).
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::base::limits::PARTITIONS;
+use crate::base::time::{Clock, Timestamp};
+use crate::driver::sql::{SqlError, Sqlite};
+use crate::log::{Delivery, Lag, LogError, Subscriber};
+
+/// The log in one database file.
+#[derive(Debug, Clone)]
+pub struct InSqlite {
+    db: Sqlite,
+    clock: Arc<dyn Clock>,
+}
+
+impl InSqlite {
+    /// The log of an open database.
+    pub fn new(db: Sqlite, clock: Arc<dyn Clock>) -> Self {
+        Self { db, clock }
+    }
+}
+
+#[async_trait]
+impl Subscriber for InSqlite {
+    async fn poll(
+        &self,
+        group: &str,
+        partition: u16,
+        max: usize,
+    ) -> Result<Vec<Delivery>, LogError> {
+        let rows: Vec<Row> = sqlx::query_as(
+            "select l.partition, l.offset, o.id, o.aggregateid, o.aggregate_version, o.type,
+                    o.payload, o.traceparent, o.occurred_at_ms
+             from outbox_log l join outbox o on o.seq = l.seq
+             where l.partition = ?2
+               and coalesce((select g.offset from log_groups g
+                             where g.consumer = ?1 and g.partition = ?2), 0) <= l.offset
+             order by l.offset limit ?3",
+        )
+        .bind(group)
+        .bind(partition)
+        .bind(i64::try_from(max).unwrap_or(i64::MAX))
+        .fetch_all(&self.db.read)
+        .await?;
+        Ok(rows.into_iter().map(delivery).collect())
+    }
+
+    async fn lag(&self, group: &str) -> Result<Vec<Lag>, LogError> {
+        let rows: Vec<(u16, i64, i64)> = sqlx::query_as(
+            "select l.partition, count(*), min(l.logged_at_ms) from outbox_log l
+             left join log_groups g on g.consumer = ? and g.partition = l.partition
+             where coalesce(g.offset, 0) <= l.offset
+             group by l.partition",
+        )
+        .bind(group)
+        .fetch_all(&self.db.read)
+        .await?;
+        let now = self.clock.now();
+        let lag = |partition| {
+            let (records, oldest_ms) =
+                rows.iter()
+                    .find(|row| row.0 == partition)
+                    .map_or((0, 0), |(_, records, at)| {
+                        let oldest = Timestamp::from_unix_ms(*at);
+                        (records.cast_unsigned(), now.ms_since(oldest))
+                    });
+            Lag {
+                partition,
+                records,
+                oldest_ms,
+            }
+        };
+        Ok((0..PARTITIONS).map(lag).collect())
+    }
+}
+
+type Row = (
+    u16,
+    i64,
+    String,
+    String,
+    i64,
+    String,
+    String,
+    Option<String>,
+    i64,
+);
+
+fn delivery(row: Row) -> Delivery {
+    let (partition, offset, event_id, key, version, kind, payload, trace, at) = row;
+    Delivery {
+        partition,
+        offset: offset.cast_unsigned(),
+        event_id,
+        key,
+        version: version.cast_unsigned(),
+        kind,
+        payload,
+        trace,
+        at: Timestamp::from_unix_ms(at),
+    }
+}
+
+impl From<SqlError> for LogError {
+    fn from(error: SqlError) -> Self {
+        Self::Unavailable(error.into())
+    }
+}
+
+impl From<sqlx::Error> for LogError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Unavailable(error.into())
+    }
+}

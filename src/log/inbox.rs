@@ -1,0 +1,91 @@
+//! The port to what a consumer group has done: offsets, inbox, retries and dead letters.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+
+use crate::base::time::Timestamp;
+use crate::log::{Delivery, LogError};
+
+/// What the groups have done. Every method is one transaction, and repeating it is harmless:
+/// offsets never go back, and an event is handled or set aside once.
+#[async_trait]
+pub trait Inbox: Send + Sync + Debug {
+    /// Makes a group known, at the start of the log, so that nothing is cleaned up before it has
+    /// read it.
+    async fn register(&self, group: &str) -> Result<(), LogError>;
+
+    /// Whether the group has handled the event.
+    async fn is_handled(&self, group: &str, event_id: &str) -> Result<bool, LogError>;
+
+    /// The highest version of a key that the group has handled.
+    async fn newest(&self, group: &str, key: &str) -> Result<Option<u64>, LogError>;
+
+    /// Moves the group past what does not concern it: by partition, the last offset passed over.
+    async fn pass(&self, group: &str, through: &[(u16, u64)]) -> Result<(), LogError>;
+
+    /// The deliveries that the group is trying again, at most one a partition.
+    async fn retries(&self, group: &str) -> Result<Vec<Retry>, LogError>;
+
+    /// Keeps that a delivery is to be tried again.
+    async fn retry(&self, group: &str, retry: &Retry) -> Result<(), LogError>;
+
+    /// Sets a delivery aside for a human and moves the group past it.
+    async fn set_aside(
+        &self,
+        group: &str,
+        delivery: &Delivery,
+        because: &Because,
+    ) -> Result<(), LogError>;
+
+    /// The dead letters with an id after `after`, oldest first, at most `DEAD_LETTERS_PAGE_MAX`.
+    async fn dead_letters(&self, after: u64) -> Result<Vec<DeadLetter>, LogError>;
+
+    /// One dead letter.
+    async fn dead_letter(&self, id: u64) -> Result<Option<DeadLetter>, LogError>;
+}
+
+/// A delivery at the head of its partition that is tried again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retry {
+    /// Its partition.
+    pub partition: u16,
+    /// Its offset.
+    pub offset: u64,
+    /// The event.
+    pub event_id: String,
+    /// Attempts that failed by the delivery's own fault.
+    pub attempts: u32,
+    /// Why the last attempt failed.
+    pub reason: String,
+    /// When the first attempt failed.
+    pub since: Timestamp,
+    /// When the next attempt is due.
+    pub next_at: Timestamp,
+}
+
+/// Why a delivery was set aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Because {
+    /// What the last attempt said.
+    pub reason: String,
+    /// How often it was tried.
+    pub attempts: u32,
+}
+
+/// A delivery that was set aside for a human.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// 1, 2, 3… in the order in which they were set aside.
+    pub id: u64,
+    /// The group that could not handle it.
+    pub group: String,
+    /// What it could not handle, and where in the log that stands.
+    pub delivery: Delivery,
+    /// Why.
+    pub because: Because,
+    /// When it was set aside.
+    pub at: Timestamp,
+    /// When it was handled after all.
+    pub replayed_at: Option<Timestamp>,
+}

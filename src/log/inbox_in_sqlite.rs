@@ -1,0 +1,324 @@
+//! What the consumer groups have done, in SQLite: offsets, inbox, retries, dead letters.
+//!
+//! One process runs a group: a SQLite file belongs to one machine, and the embedded system is one
+//! process. A second one would repeat work, not spoil it: offsets never go back, and the inbox
+//! knows an event again.
+//!
+//! Consumers commit their effect, the inbox row and the offset together: their adapters call
+//! [`remember`] and [`pass`] inside their own transaction.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::SqliteConnection;
+
+use crate::base::limits::{DEAD_LETTERS_PAGE_MAX, PARTITIONS, REASON_BYTES_MAX};
+use crate::base::time::{Clock, Timestamp};
+use crate::driver::sql::{SqlError, Sqlite};
+use crate::log::inbox::{Because, DeadLetter, Inbox, Retry};
+use crate::log::{Delivery, LogError};
+
+/// The inboxes in one database file.
+#[derive(Debug, Clone)]
+pub struct InSqlite {
+    db: Sqlite,
+    clock: Arc<dyn Clock>,
+}
+
+impl InSqlite {
+    /// The inboxes of an open database.
+    pub fn new(db: Sqlite, clock: Arc<dyn Clock>) -> Self {
+        Self { db, clock }
+    }
+}
+
+/// Keeps, within the transaction of the effect, that the group has handled the event. `Ok(false)`:
+/// it had before, and the effect must not be written again.
+///
+/// # Errors
+/// The database's own.
+pub async fn remember(
+    conn: &mut SqliteConnection,
+    group: &str,
+    delivery: &Delivery,
+    now: Timestamp,
+) -> Result<bool, sqlx::Error> {
+    let added = sqlx::query(
+        "insert into processed_events (consumer, event_id, key, version, at_ms)
+         values (?, ?, ?, ?, ?) on conflict do nothing",
+    )
+    .bind(group)
+    .bind(&delivery.event_id)
+    .bind(&delivery.key)
+    .bind(delivery.version.cast_signed())
+    .bind(now.as_millis())
+    .execute(conn)
+    .await?;
+    Ok(added.rows_affected() == 1)
+}
+
+/// Moves the group past an offset, within the transaction of the effect; never back.
+///
+/// # Errors
+/// The database's own.
+pub async fn pass(
+    conn: &mut SqliteConnection,
+    group: &str,
+    (partition, offset): (u16, u64),
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "insert into log_groups (consumer, partition, offset, updated_at_ms) values (?, ?, ?, ?)
+         on conflict (consumer, partition) do update
+         set offset = excluded.offset, updated_at_ms = excluded.updated_at_ms
+         where log_groups.offset < excluded.offset",
+    )
+    .bind(group)
+    .bind(partition)
+    .bind((offset + 1).cast_signed())
+    .bind(now.as_millis())
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query(
+        "delete from delivery_retries where consumer = ? and partition = ? and offset <= ?",
+    )
+    .bind(group)
+    .bind(partition)
+    .bind(offset.cast_signed())
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+#[async_trait]
+impl Inbox for InSqlite {
+    async fn register(&self, group: &str) -> Result<(), LogError> {
+        let (db, now, group) = (self.db.clone(), self.clock.now(), group.to_owned());
+        let work = async move {
+            let mut tx = db.write.begin_with("begin immediate").await?;
+            for partition in 0..PARTITIONS {
+                sqlx::query(
+                    "insert into log_groups (consumer, partition, offset, updated_at_ms)
+                     values (?, ?, 0, ?) on conflict do nothing",
+                )
+                .bind(&group)
+                .bind(partition)
+                .bind(now.as_millis())
+                .execute(&mut *tx)
+                .await?;
+            }
+            tx.commit().await?;
+            Ok(())
+        };
+        self.db.outlive(work).await
+    }
+
+    async fn is_handled(&self, group: &str, event_id: &str) -> Result<bool, LogError> {
+        let row: Option<i64> = sqlx::query_scalar(
+            "select at_ms from processed_events where consumer = ? and event_id = ?",
+        )
+        .bind(group)
+        .bind(event_id)
+        .fetch_optional(&self.db.read)
+        .await?;
+        Ok(row.is_some())
+    }
+
+    async fn newest(&self, group: &str, key: &str) -> Result<Option<u64>, LogError> {
+        let version: Option<i64> = sqlx::query_scalar(
+            "select max(version) from processed_events where consumer = ? and key = ?",
+        )
+        .bind(group)
+        .bind(key)
+        .fetch_one(&self.db.read)
+        .await?;
+        Ok(version.map(i64::cast_unsigned))
+    }
+
+    async fn pass(&self, group: &str, through: &[(u16, u64)]) -> Result<(), LogError> {
+        let (db, now) = (self.db.clone(), self.clock.now());
+        let (group, through) = (group.to_owned(), through.to_vec());
+        let work = async move {
+            let mut tx = db.write.begin_with("begin immediate").await?;
+            for at in through {
+                pass(&mut tx, &group, at, now).await?;
+            }
+            tx.commit().await?;
+            Ok(())
+        };
+        self.db.outlive(work).await
+    }
+
+    async fn retries(&self, group: &str) -> Result<Vec<Retry>, LogError> {
+        let rows: Vec<(u16, i64, String, u32, String, i64, i64)> = sqlx::query_as(
+            "select partition, offset, event_id, attempts, reason, since_ms, next_at_ms
+             from delivery_retries where consumer = ? order by partition",
+        )
+        .bind(group)
+        .fetch_all(&self.db.read)
+        .await?;
+        let retry = |(partition, offset, event_id, attempts, reason, since, next_at)| Retry {
+            partition,
+            offset: i64::cast_unsigned(offset),
+            event_id,
+            attempts,
+            reason,
+            since: Timestamp::from_unix_ms(since),
+            next_at: Timestamp::from_unix_ms(next_at),
+        };
+        Ok(rows.into_iter().map(retry).collect())
+    }
+
+    async fn retry(&self, group: &str, retry: &Retry) -> Result<(), LogError> {
+        let (db, group, retry) = (self.db.clone(), group.to_owned(), retry.clone());
+        let work = async move {
+            save_retry(&db, &group, &retry).await?;
+            Ok(())
+        };
+        self.db.outlive(work).await
+    }
+
+    async fn set_aside(
+        &self,
+        group: &str,
+        delivery: &Delivery,
+        because: &Because,
+    ) -> Result<(), LogError> {
+        let (db, now, group) = (self.db.clone(), self.clock.now(), group.to_owned());
+        let (delivery, because) = (delivery.clone(), because.clone());
+        let work = async move {
+            let mut tx = db.write.begin_with("begin immediate").await?;
+            save_dead_letter(&mut tx, &group, (&delivery, &because), now).await?;
+            pass(&mut tx, &group, (delivery.partition, delivery.offset), now).await?;
+            tx.commit().await?;
+            Ok(())
+        };
+        self.db.outlive(work).await
+    }
+
+    async fn dead_letters(&self, after: u64) -> Result<Vec<DeadLetter>, LogError> {
+        let rows: Vec<LetterRow> = sqlx::query_as(
+            "select id, consumer, partition, offset, event_id, key, version, type, payload,
+                    traceparent, reason, attempts, at_ms, replayed_at_ms,
+                    (select o.occurred_at_ms from outbox o where o.id = d.event_id)
+             from dead_letters d where ? < id order by id limit ?",
+        )
+        .bind(after.cast_signed())
+        .bind(i64::try_from(DEAD_LETTERS_PAGE_MAX).unwrap_or(i64::MAX))
+        .fetch_all(&self.db.read)
+        .await?;
+        Ok(rows.into_iter().map(letter).collect())
+    }
+
+    async fn dead_letter(&self, id: u64) -> Result<Option<DeadLetter>, LogError> {
+        let row: Option<LetterRow> = sqlx::query_as(
+            "select id, consumer, partition, offset, event_id, key, version, type, payload,
+                    traceparent, reason, attempts, at_ms, replayed_at_ms,
+                    (select o.occurred_at_ms from outbox o where o.id = d.event_id)
+             from dead_letters d where id = ?",
+        )
+        .bind(id.cast_signed())
+        .fetch_optional(&self.db.read)
+        .await?;
+        Ok(row.map(letter))
+    }
+}
+
+async fn save_retry(db: &Sqlite, group: &str, retry: &Retry) -> Result<(), SqlError> {
+    sqlx::query(
+        "insert into delivery_retries (consumer, partition, offset, event_id, attempts, reason,
+                                       since_ms, next_at_ms)
+         values (?, ?, ?, ?, ?, ?, ?, ?)
+         on conflict (consumer, partition) do update
+         set offset = excluded.offset, event_id = excluded.event_id,
+             attempts = excluded.attempts, reason = excluded.reason,
+             since_ms = excluded.since_ms, next_at_ms = excluded.next_at_ms",
+    )
+    .bind(group)
+    .bind(retry.partition)
+    .bind(retry.offset.cast_signed())
+    .bind(&retry.event_id)
+    .bind(retry.attempts)
+    .bind(cut(&retry.reason))
+    .bind(retry.since.as_millis())
+    .bind(retry.next_at.as_millis())
+    .execute(&db.write)
+    .await?;
+    Ok(())
+}
+
+async fn save_dead_letter(
+    conn: &mut SqliteConnection,
+    group: &str,
+    (delivery, because): (&Delivery, &Because),
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "insert into dead_letters (consumer, partition, offset, event_id, key, version, type,
+                                   payload, traceparent, reason, attempts, at_ms)
+         values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+         on conflict (consumer, event_id) do nothing",
+    )
+    .bind(group)
+    .bind(delivery.partition)
+    .bind(delivery.offset.cast_signed())
+    .bind(&delivery.event_id)
+    .bind(&delivery.key)
+    .bind(delivery.version.cast_signed())
+    .bind(&delivery.kind)
+    .bind(&delivery.payload)
+    .bind(&delivery.trace)
+    .bind(cut(&because.reason))
+    .bind(because.attempts)
+    .bind(now.as_millis())
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// The beginning of a reason, cut between characters.
+fn cut(reason: &str) -> &str {
+    &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)]
+}
+
+type LetterRow = (
+    i64,
+    String,
+    u16,
+    i64,
+    String,
+    String,
+    i64,
+    String,
+    String,
+    Option<String>,
+    String,
+    u32,
+    i64,
+    Option<i64>,
+    Option<i64>,
+);
+
+fn letter(row: LetterRow) -> DeadLetter {
+    let (id, group, partition, offset, event_id, key, version, kind, payload, trace, ..) = row;
+    let (reason, attempts, at, replayed_at, occurred_at) = (row.10, row.11, row.12, row.13, row.14);
+    DeadLetter {
+        id: id.cast_unsigned(),
+        group,
+        delivery: Delivery {
+            partition,
+            offset: offset.cast_unsigned(),
+            event_id,
+            key,
+            version: version.cast_unsigned(),
+            kind,
+            payload,
+            trace,
+            // The outbox row may have been cleaned up; the payload has the instant as well.
+            at: Timestamp::from_unix_ms(occurred_at.unwrap_or(at)),
+        },
+        because: Because { reason, attempts },
+        at: Timestamp::from_unix_ms(at),
+        replayed_at: replayed_at.map(Timestamp::from_unix_ms),
+    }
+}

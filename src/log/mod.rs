@@ -1,0 +1,106 @@
+//! How events travel: the ports of the event log, and the loop that every consumer runs.
+//!
+//! `outbox_in_sqlite.rs` is how an event gets in. `in_sqlite.rs` reads the outbox as a log.
+//! `inbox.rs` is what the groups have done: offsets, handled events, retries, dead letters.
+//! `consume.rs` hands deliveries to a consumer, one partition after the other; `breaker.rs` tells a
+//! poisoned event from a provider that is down, and `patience.rs` decides what becomes of a failure.
+
+pub mod breaker;
+pub mod consume;
+pub mod in_sqlite;
+pub mod inbox;
+pub mod inbox_in_sqlite;
+pub mod outbox_in_sqlite;
+pub mod patience;
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+
+use crate::base::time::Timestamp;
+use crate::log::patience::Failure;
+
+/// One event at its place in the log, handed to a consumer group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// 0 to `PARTITIONS` − 1.
+    pub partition: u16,
+    /// 0, 1, 2… within the partition.
+    pub offset: u64,
+    /// The event's id, by which an inbox knows it again.
+    pub event_id: String,
+    /// The aggregate whose events keep their order.
+    pub key: String,
+    /// 1, 2, 3… within the key.
+    pub version: u64,
+    /// The event's `type`.
+    pub kind: String,
+    /// The payload as it was written; `event::codec` reads it.
+    pub payload: String,
+    /// W3C trace context of the request that caused it.
+    pub trace: Option<String>,
+    /// When it became true.
+    pub at: Timestamp,
+}
+
+/// How far a group is behind in a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lag {
+    /// 0 to `PARTITIONS` − 1.
+    pub partition: u16,
+    /// Events not yet handled.
+    pub records: u64,
+    /// Age of the oldest of them, in milliseconds; 0 where there is none.
+    pub oldest_ms: u64,
+}
+
+/// The log as a consumer group sees it. The offset itself is committed by the consumer's own store,
+/// in the transaction of the effect.
+#[async_trait]
+pub trait Subscriber: Send + Sync + Debug {
+    /// The next events of a partition that the group has not committed, in order, at most `max`.
+    async fn poll(
+        &self,
+        group: &str,
+        partition: u16,
+        max: usize,
+    ) -> Result<Vec<Delivery>, LogError>;
+
+    /// How far the group is behind, by partition.
+    async fn lag(&self, group: &str) -> Result<Vec<Lag>, LogError>;
+}
+
+/// What one consumer group does.
+#[async_trait]
+pub trait Consumer: Send + Sync + Debug {
+    /// The name of the group. Each group reads the whole log, at its own pace.
+    fn group(&self) -> &'static str;
+
+    /// Whether the group does anything about such an event.
+    fn concerns(&self, delivery: &Delivery) -> bool;
+
+    /// Does it, and commits inbox row and offset together with the effect.
+    ///
+    /// # Errors
+    /// [`ApplyError`]; nothing was committed then.
+    async fn apply(&self, delivery: &Delivery) -> Result<(), ApplyError>;
+}
+
+/// Why nothing was committed for a delivery.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// It could not be handled.
+    #[error("delivery failed")]
+    Failed(#[from] Failure),
+    /// Our own store could not be asked, which says nothing about the delivery.
+    #[error("store failed")]
+    Store(#[from] LogError),
+}
+
+/// Why the log could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The log is away or too slow. Ask again.
+    #[error("event log unavailable")]
+    Unavailable(#[source] anyhow::Error),
+}

@@ -1,0 +1,58 @@
+//! The port to the outbox and to who relays which partition of it.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+
+use crate::base::time::Timestamp;
+use crate::relay::plan::{Batch, Lease, Page};
+
+/// The outbox, its marks and its leases. Every method is one transaction, and repeating it is
+/// harmless.
+#[async_trait]
+pub trait Store: Send + Sync + Debug {
+    /// Takes or renews every partition that nobody else holds, for `ttl_ms` from now. Answers those
+    /// that `holder` has now.
+    async fn lease(&self, holder: &str, ttl_ms: u64) -> Result<Vec<Lease>, StoreError>;
+
+    /// Gives up every partition that `holder` has, so that the next relay need not wait.
+    async fn resign(&self, holder: &str) -> Result<(), StoreError>;
+
+    /// The first rows of a partition, by `seq`, that have no mark and are not quarantined.
+    async fn unsent(&self, partition: u16, max: usize) -> Result<Page, StoreError>;
+
+    /// Sends batches: marks their rows, at the next offsets of their partitions, keeps what cannot
+    /// be sent, and raises the floors. A batch whose token is no longer its partition's changes
+    /// nothing. One answer a batch, in order.
+    async fn publish(&self, batches: &[Batch]) -> Result<Vec<Published>, StoreError>;
+
+    /// Removes rows and marks that were logged before `before` and that every registered group is
+    /// past, at most `max` a partition. Never the last one of a partition: it knows the next offset.
+    async fn clean_up(&self, before: Timestamp, max: usize) -> Result<Cleaned, StoreError>;
+}
+
+/// The answer to a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Published {
+    /// It is in the log.
+    Done,
+    /// Another relay holds the partition, or the lease has run out: nothing was written.
+    Fenced,
+}
+
+/// What a clean-up did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    /// Rows removed.
+    pub rows: u64,
+    /// Partitions whose old rows stay because a group has not read them.
+    pub held_back: u32,
+}
+
+/// Why the outbox could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database is away or too slow. Ask again.
+    #[error("outbox unavailable")]
+    Unavailable(#[source] anyhow::Error),
+}

@@ -1,0 +1,350 @@
+//! The outbox, the relay and the log in SQLite: nothing lost, nothing out of order for its key.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use catraca::base::ids::OrderId;
+use catraca::base::limits::{PARTITIONS, RELAY_BATCH_MAX, RELAY_LEASE_TTL_MS};
+use catraca::base::time::{Clock, Timestamp};
+use catraca::event::Event;
+use catraca::log::outbox_in_sqlite::append;
+use catraca::relay::in_sqlite::InSqlite;
+use catraca::relay::plan::{Batch, Lease, Page};
+use catraca::relay::step::{Relay, Settings};
+use catraca::relay::store::{Cleaned, Published, Store, StoreError};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::contract::desk::{Desk, T0, facts};
+
+/// The whole log: by partition, key and version of each offset from 0 on.
+async fn logged(desk: &Desk) -> BTreeMap<u16, Vec<(String, u64)>> {
+    let log = desk.log();
+    let mut whole = BTreeMap::new();
+    for partition in 0..PARTITIONS {
+        let deliveries = log.poll("reader", partition, usize::MAX).await.unwrap();
+        let offsets: Vec<u64> = deliveries.iter().map(|d| d.offset).collect();
+        let contiguous: Vec<u64> = (0..offsets.len() as u64).collect();
+        assert_eq!(offsets, contiguous, "partition {partition}");
+        let events = deliveries.into_iter().map(|d| (d.key, d.version));
+        whole.insert(partition, events.collect());
+    }
+    whole
+}
+
+/// Every key's versions stand in the log as 1, 2, 3…; answers how many events there are.
+fn assert_order(whole: &BTreeMap<u16, Vec<(String, u64)>>) -> usize {
+    let mut versions: BTreeMap<&str, u64> = BTreeMap::new();
+    for (key, version) in whole.values().flatten() {
+        let last = versions.entry(key).or_default();
+        assert_eq!(*version, *last + 1, "{key}");
+        *last = *version;
+    }
+    whole.values().map(Vec::len).sum()
+}
+
+async fn write_two(desk: &Desk, order: OrderId) {
+    desk.write(Event::OrderPlaced(facts(order)), 1).await;
+    desk.write(Event::OrderConfirmed(facts(order)), 2).await;
+}
+
+#[tokio::test]
+async fn three_relays_and_two_hundred_writers_lose_and_invert_nothing() {
+    let desk = Arc::new(Desk::open().await);
+    let mut writers = JoinSet::new();
+    for n in 0..200 {
+        let desk = Arc::clone(&desk);
+        writers.spawn(async move {
+            let order = desk.order();
+            write_two(&desk, order).await;
+            if n % 4 == 0 {
+                let event = Event::OrderRefunded(facts(order));
+                let mut tx = desk.db.write.begin().await.unwrap();
+                append(&mut tx, &desk.envelope(event, 3)).await.unwrap();
+                tx.rollback().await.unwrap();
+            }
+        });
+    }
+    let mut relays = [desk.relay("a"), desk.relay("b"), desk.relay("c")];
+    let mut running = true;
+    let mut turns = 0;
+    while running {
+        running = !writers.is_empty();
+        while let Some(done) = writers.try_join_next() {
+            done.unwrap();
+        }
+        // The leases run out again and again, so that partitions change hands.
+        turns += 1;
+        if turns % 3 == 0 {
+            desk.clock.advance_ms(RELAY_LEASE_TTL_MS);
+        }
+        let [a, b, c] = &mut relays;
+        let steps = tokio::join!(c.step(), a.step(), b.step());
+        steps.0.unwrap();
+        steps.1.unwrap();
+        steps.2.unwrap();
+        relays.rotate_left(1);
+    }
+    for relay in &mut relays {
+        relay.resign().await.unwrap();
+    }
+    desk.relay_all().await;
+    assert_eq!(assert_order(&logged(&desk).await), 400);
+    let holders = desk.count("select max(token) from outbox_partitions").await;
+    assert!(1 < holders, "partitions never changed hands");
+}
+
+#[tokio::test]
+async fn a_relay_that_lost_its_lease_is_refused() {
+    let desk = Desk::open().await;
+    let store = InSqlite::new(desk.db.clone(), desk.time());
+    write_two(&desk, desk.order_in(0)).await;
+    let old = store.lease("old", 1_000).await.unwrap()[0];
+    let batch = Batch {
+        lease: old,
+        send: vec![1],
+        quarantine: vec![],
+        floor: 1,
+    };
+    desk.clock.advance_ms(1_000);
+    let answer = store.publish(std::slice::from_ref(&batch)).await.unwrap();
+    assert_eq!(answer, [Published::Fenced], "its time was up");
+    let new = store.lease("new", 1_000).await.unwrap()[0];
+    assert!(old.token < new.token);
+    let answer = store.publish(std::slice::from_ref(&batch)).await.unwrap();
+    assert_eq!(answer, [Published::Fenced], "somebody else holds it");
+    assert_eq!(desk.count("select count(*) from outbox_log").await, 0);
+    let batch = Batch {
+        lease: new,
+        ..batch
+    };
+    let answer = store.publish(std::slice::from_ref(&batch)).await.unwrap();
+    assert_eq!(answer, [Published::Done]);
+    assert!(store.lease("old", 1_000).await.unwrap().is_empty());
+}
+
+/// Where a relay dies in a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Death {
+    BeforePublish,
+    AfterPublish,
+}
+
+/// A store whose `nth` publish kills the relay: its caller never hears an answer.
+#[derive(Debug)]
+struct Deadly {
+    store: InSqlite,
+    death: Death,
+}
+
+#[async_trait]
+impl Store for Deadly {
+    async fn lease(&self, holder: &str, ttl_ms: u64) -> Result<Vec<Lease>, StoreError> {
+        self.store.lease(holder, ttl_ms).await
+    }
+
+    async fn resign(&self, holder: &str) -> Result<(), StoreError> {
+        self.store.resign(holder).await
+    }
+
+    async fn unsent(&self, partition: u16, max: usize) -> Result<Page, StoreError> {
+        self.store.unsent(partition, max).await
+    }
+
+    async fn publish(&self, batches: &[Batch]) -> Result<Vec<Published>, StoreError> {
+        if self.death == Death::AfterPublish {
+            self.store.publish(batches).await?;
+        }
+        Err(StoreError::Unavailable(anyhow::anyhow!("killed")))
+    }
+
+    async fn clean_up(&self, before: Timestamp, max: usize) -> Result<Cleaned, StoreError> {
+        self.store.clean_up(before, max).await
+    }
+}
+
+#[tokio::test]
+async fn a_relay_that_dies_anywhere_loses_and_repeats_nothing() {
+    for death in [Death::BeforePublish, Death::AfterPublish] {
+        let desk = Desk::open().await;
+        for _ in 0..10 {
+            write_two(&desk, desk.order()).await;
+        }
+        let store = InSqlite::new(desk.db.clone(), desk.time());
+        let deadly = Arc::new(Deadly { store, death });
+        let mut relay = Relay::new(deadly, desk.time(), "mortal".into(), Settings::default());
+        relay.step().await.unwrap_err();
+        drop(relay);
+        let sent = if death == Death::AfterPublish { 20 } else { 0 };
+        assert_eq!(assert_order(&logged(&desk).await), sent);
+        desk.relay_all().await;
+        assert_eq!(
+            assert_order(&logged(&desk).await),
+            sent,
+            "its leases still run"
+        );
+        desk.clock.advance_ms(RELAY_LEASE_TTL_MS);
+        desk.relay_all().await;
+        assert_eq!(assert_order(&logged(&desk).await), 20);
+    }
+}
+
+#[tokio::test]
+async fn a_version_waits_for_the_one_before_it() {
+    let desk = Desk::open().await;
+    let (late, other) = (desk.order_in(3), desk.order_in(3));
+    desk.write(Event::OrderConfirmed(facts(late)), 2).await;
+    write_two(&desk, other).await;
+    desk.relay_all().await;
+    assert_eq!(
+        assert_order(&logged(&desk).await),
+        2,
+        "the other key goes on"
+    );
+    let floor = "select floor_seq from outbox_partitions where partition = 3";
+    assert_eq!(
+        desk.count(floor).await,
+        0,
+        "the floor stays below what waits"
+    );
+    desk.write(Event::OrderPlaced(facts(late)), 1).await;
+    desk.relay_all().await;
+    assert_eq!(assert_order(&logged(&desk).await), 4);
+    assert_eq!(desk.count(floor).await, 4);
+}
+
+#[tokio::test]
+async fn quarantine_holds_up_its_key_only() {
+    let desk = Desk::open().await;
+    let (bad, good) = (desk.order_in(1), desk.order_in(1));
+    write_two(&desk, bad).await;
+    desk.run("update outbox set payload = 'not json' where seq = 1")
+        .await;
+    write_two(&desk, good).await;
+    let mut relay = desk.relay("relay");
+    let step = relay.step().await.unwrap();
+    assert_eq!((step.sent, step.quarantined), (2, 2));
+    desk.write(Event::OrderRefunded(facts(bad)), 3).await;
+    desk.write(Event::OrderRefunded(facts(good)), 3).await;
+    relay.step().await.unwrap();
+    let expected: Vec<_> = (1..=3).map(|v| (good.to_string(), v)).collect();
+    assert_eq!(logged(&desk).await[&1], expected);
+    assert_eq!(
+        desk.count("select count(*) from outbox_quarantine").await,
+        3
+    );
+    let floor = "select floor_seq from outbox_partitions where partition = 1";
+    assert_eq!(
+        desk.count(floor).await,
+        6,
+        "neither scan nor floor stands still"
+    );
+}
+
+#[tokio::test]
+async fn a_step_is_bounded_and_says_that_there_is_more() {
+    let desk = Desk::open().await;
+    let mut tx = desk.db.write.begin().await.unwrap();
+    for _ in 0..=RELAY_BATCH_MAX {
+        let event = Event::OrderPlaced(facts(desk.order_in(2)));
+        append(&mut tx, &desk.envelope(event, 1)).await.unwrap();
+    }
+    tx.commit().await.unwrap();
+    let mut relay = desk.relay("relay");
+    let step = relay.step().await.unwrap();
+    assert_eq!((step.sent, step.more), (RELAY_BATCH_MAX as u64, true));
+    let step = relay.step().await.unwrap();
+    assert_eq!((step.sent, step.more), (1, false));
+}
+
+#[tokio::test]
+async fn old_rows_go_when_every_group_is_past_them() {
+    let desk = Desk::open().await;
+    let order = desk.order_in(0);
+    write_two(&desk, order).await;
+    desk.relay_all().await;
+    let store = InSqlite::new(desk.db.clone(), desk.time());
+    let inbox = desk.inbox();
+    desk.clock.advance_ms(10);
+    let now = desk.clock.now();
+    let nobody = store.clean_up(now, 100).await.unwrap();
+    assert_eq!(
+        (nobody.rows, nobody.held_back),
+        (0, 1),
+        "nobody has read anything"
+    );
+    for group in ["fast", "slow"] {
+        inbox.register(group).await.unwrap();
+    }
+    inbox.pass("fast", &[(0, 1)]).await.unwrap();
+    let held = store.clean_up(now, 100).await.unwrap();
+    assert_eq!((held.rows, held.held_back), (0, 1), "one has not");
+    inbox.pass("slow", &[(0, 1)]).await.unwrap();
+    let early = store.clean_up(T0, 100).await.unwrap();
+    assert_eq!(early, Cleaned::default(), "not old enough");
+    let cleaned = store.clean_up(now, 100).await.unwrap();
+    assert_eq!(
+        (cleaned.rows, cleaned.held_back),
+        (1, 0),
+        "the last one stays"
+    );
+    // What was cleaned up counts as sent, and offsets go on where they were.
+    desk.write(Event::OrderRefunded(facts(order)), 3).await;
+    desk.relay_all().await;
+    let log = desk.log();
+    let next = log.poll("fast", 0, 10).await.unwrap();
+    assert_eq!((next.len(), next[0].offset, next[0].version), (1, 2, 3));
+}
+
+#[tokio::test]
+async fn lag_counts_records_and_their_age() {
+    let desk = Desk::open().await;
+    write_two(&desk, desk.order_in(4)).await;
+    desk.relay_all().await;
+    desk.clock.advance_ms(700);
+    let log = desk.log();
+    let inbox = desk.inbox();
+    let lag = log.lag("notify").await.unwrap();
+    let of = |lag: &[catraca::log::Lag]| (lag[4].records, lag[4].oldest_ms, lag[0].records);
+    assert_eq!(
+        (lag.len(), of(&lag)),
+        (6, (2, 700, 0)),
+        "never committed: all of it"
+    );
+    inbox.pass("notify", &[(4, 0)]).await.unwrap();
+    assert_eq!(of(&log.lag("notify").await.unwrap()), (1, 700, 0));
+    inbox.pass("notify", &[(4, 1)]).await.unwrap();
+    inbox.pass("notify", &[(4, 0)]).await.unwrap();
+    assert_eq!(
+        of(&log.lag("notify").await.unwrap()),
+        (0, 0, 0),
+        "an offset never goes back"
+    );
+}
+
+#[tokio::test]
+async fn a_nudged_relay_sends_and_resigns_when_it_is_stopped() {
+    let desk = Desk::open().await;
+    let (nudge, reader) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let stop = CancellationToken::new();
+    let mut tasks = JoinSet::new();
+    let relay = desk.relay("loop");
+    tasks.spawn(relay.run(nudge.clone(), vec![reader.clone()], stop.clone()));
+    write_two(&desk, desk.order()).await;
+    nudge.notify_one();
+    let nudged = tokio::time::timeout(Duration::from_secs(10), reader.notified());
+    nudged.await.unwrap();
+    stop.cancel();
+    tasks.join_next().await.unwrap().unwrap().unwrap();
+    let held = "select count(*) from outbox_partitions where holder is not null";
+    assert_eq!(desk.count(held).await, 0);
+    desk.relay_all().await;
+    assert_eq!(
+        assert_order(&logged(&desk).await),
+        2,
+        "the next need not wait"
+    );
+}
