@@ -1,0 +1,247 @@
+//! The turnstile: a live ticket passes, everybody else is shown the room.
+//!
+//! A ticket says who; only the room says whether it is still live. The signature is checked once per
+//! gateway, because it costs as much as everything else together; liveness is asked of the room in
+//! batches, and a positive answer is reused for [`LIVENESS_REUSE_MS`] at most. Whoever may not pass
+//! gets the same answer, whatever is wrong.
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use sha2::{Digest, Sha256};
+use tokio::time::{Instant, timeout};
+
+use crate::base::ids::{FanId, ShowId, TicketId};
+use crate::base::limits::{CHECK_DEADLINE_MS, LIVENESS_REUSE_MS};
+use crate::base::time::Timestamp;
+use crate::gateway::credentials::{Bearer, no_pass};
+use crate::gateway::limit;
+use crate::gateway::recent::Recent;
+use crate::gateway::routes::Access;
+use crate::gateway::wire::TicketBody;
+use crate::gateway::{Gateway, GatewayState};
+use crate::http::extract::ShowPath;
+use crate::http::problem::Problem;
+use crate::limit::Asking;
+use crate::room::model::command::Checked;
+use crate::telemetry::metrics;
+use crate::token::ticket::Ticket;
+
+/// Says that the operator has taken the waiting room away.
+pub(crate) const ROOM: HeaderName = HeaderName::from_static("catraca-room");
+/// Tickets and live admissions that a gateway remembers, at least: all that can be live at once in
+/// a very large shop.
+const REMEMBERED: usize = 100_000;
+
+/// Somebody who may pass, by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Entrant {
+    pub(crate) fan: FanId,
+    pub(crate) ticket_id: Option<TicketId>,
+}
+
+/// Why a request may pass.
+#[derive(Debug)]
+pub(crate) enum Passage {
+    /// The entrant has what the route asks for.
+    Entrant(Entrant),
+    /// The room is off; the entrant is named where they can prove it.
+    Off(Option<Entrant>),
+    /// The route is open.
+    Open,
+}
+
+/// What the gate remembers.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    tickets: Recent<[u8; 32], Ticket>,
+    live: Recent<FanId, Live>,
+}
+
+/// A positive answer of the room.
+#[derive(Debug, Clone, Copy)]
+struct Live {
+    asked_at: Instant,
+    until: Timestamp,
+}
+
+impl Memory {
+    pub(crate) fn new() -> Self {
+        Self {
+            tickets: Recent::new(REMEMBERED),
+            live: Recent::new(REMEMBERED),
+        }
+    }
+
+    /// The fan's admission has ended: ask the room again at once.
+    pub(crate) fn forget(&self, fan: FanId) {
+        self.live.remove(&fan);
+    }
+}
+
+/// Whether a request to a route with this access may pass.
+///
+/// # Errors
+/// The one 401 for all who may not; 400, 404, 429 and 503 as everywhere.
+pub(crate) async fn pass(
+    gateway: &Gateway,
+    access: Access,
+    show: Option<&ShowId>,
+    headers: &HeaderMap,
+) -> Result<Passage, Problem> {
+    let (Access::Ticket | Access::Room | Access::Pass, Some(show)) = (access, show) else {
+        return Ok(Passage::Open);
+    };
+    let passage = if access == Access::Pass {
+        with_pass(gateway, show, headers).await
+    } else {
+        with_ticket(gateway, show, headers).await
+    };
+    metrics::gate(match &passage {
+        Ok(Passage::Entrant(_)) => "passed",
+        Ok(Passage::Off(_)) => "off",
+        Ok(Passage::Open) => "open",
+        Err(problem) if problem.status().is_server_error() => "unavailable",
+        Err(problem) if problem.status().as_u16() == 429 => "limited",
+        Err(_) => "refused",
+    });
+    passage
+}
+
+async fn with_pass(
+    gateway: &Gateway,
+    show: &ShowId,
+    headers: &HeaderMap,
+) -> Result<Passage, Problem> {
+    let seen = gateway.boards.find(show)?;
+    let shown = gateway.reader(show).pass(headers, Bearer::IsNotOurs);
+    let entrant = shown.and_then(|shown| {
+        let good = shown.filter(|shown| shown.pass.edition == seen.board.edition);
+        let fan = good.ok_or_else(no_pass)?.pass.fan;
+        let ticket_id = None;
+        Ok(Entrant { fan, ticket_id })
+    });
+    if seen.is_off() {
+        return Ok(Passage::Off(entrant.ok()));
+    }
+    let entrant = entrant?;
+    limit::within(&*gateway.limits, Asking::Fan(entrant.fan)).await?;
+    Ok(Passage::Entrant(entrant))
+}
+
+async fn with_ticket(
+    gateway: &Gateway,
+    show: &ShowId,
+    headers: &HeaderMap,
+) -> Result<Passage, Problem> {
+    let seen = gateway.boards.find(show)?;
+    let bound = bound_ticket(gateway, show, headers).and_then(|ticket| {
+        match ticket.edition == seen.board.edition {
+            true => Ok(ticket),
+            false => Err(Problem::no_ticket()),
+        }
+    });
+    if seen.is_off() {
+        return Ok(Passage::Off(bound.ok().map(entrant)));
+    }
+    let ticket = bound?;
+    limit::within(&*gateway.limits, Asking::Gated(ticket.id)).await?;
+    if !is_live(gateway, &ticket, seen.now()).await? {
+        return Err(Problem::no_ticket());
+    }
+    Ok(Passage::Entrant(entrant(ticket)))
+}
+
+fn entrant(ticket: Ticket) -> Entrant {
+    Entrant {
+        fan: ticket.fan,
+        ticket_id: Some(ticket.id),
+    }
+}
+
+/// The ticket of the fan whose pass came with it.
+fn bound_ticket(gateway: &Gateway, show: &ShowId, headers: &HeaderMap) -> Result<Ticket, Problem> {
+    let reader = gateway.reader(show);
+    let ticket = reader.ticket(headers, |text| verified(gateway, show, text))?;
+    let shown = reader
+        .pass(headers, Bearer::IsNotOurs)
+        .map_err(as_no_ticket)?
+        .ok_or_else(Problem::no_ticket)?;
+    if shown.pass.fan == ticket.fan && shown.pass.edition == ticket.edition {
+        Ok(ticket)
+    } else {
+        Err(Problem::no_ticket())
+    }
+}
+
+/// A bad pass at the gate is answered like a bad ticket.
+fn as_no_ticket(problem: Problem) -> Problem {
+    if problem.status() == http::StatusCode::UNAUTHORIZED {
+        Problem::no_ticket()
+    } else {
+        problem
+    }
+}
+
+/// Checks a ticket's signature, or remembers that it was good. Bad ones are not remembered: whoever
+/// makes them up could fill the memory with them.
+fn verified(gateway: &Gateway, show: &ShowId, text: &str) -> Option<Ticket> {
+    let hash: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+    if let Some(ticket) = gateway.memory.tickets.get(&hash) {
+        return (ticket.show == *show).then_some(ticket);
+    }
+    let ticket = Ticket::verify(text, show, &gateway.keys).ok()?;
+    gateway.memory.tickets.insert(hash, ticket.clone());
+    Some(ticket)
+}
+
+async fn is_live(gateway: &Gateway, ticket: &Ticket, now: Timestamp) -> Result<bool, Problem> {
+    let reuse = Duration::from_millis(LIVENESS_REUSE_MS);
+    let known = gateway.memory.live.get(&ticket.fan);
+    if known.is_some_and(|live| live.asked_at.elapsed() < reuse && now < live.until) {
+        return Ok(true);
+    }
+    let asked_at = Instant::now();
+    let deadline = Duration::from_millis(CHECK_DEADLINE_MS);
+    let asked = timeout(deadline, gateway.rooms.check(&ticket.show, ticket.fan)).await;
+    let checked = asked.map_err(|_| Problem::unavailable("room-unavailable"))??;
+    match checked {
+        Checked::Live { until } => {
+            gateway
+                .memory
+                .live
+                .insert(ticket.fan, Live { asked_at, until });
+            Ok(true)
+        }
+        Checked::NotLive => {
+            gateway.memory.forget(ticket.fan);
+            Ok(false)
+        }
+    }
+}
+
+/// `GET /v1/shows/{show}/ticket`: whether the request would pass the gate. Also for proxies that ask
+/// before they let through, such as nginx with `auth_request`.
+pub(crate) async fn ticket(
+    State(gateway): State<GatewayState>,
+    ShowPath(show): ShowPath,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    match pass(&gateway, Access::Ticket, Some(&show), &headers).await? {
+        Passage::Entrant(Entrant {
+            fan,
+            ticket_id: Some(ticket_id),
+        }) => {
+            let body = TicketBody {
+                show: &show,
+                fan,
+                ticket_id,
+            };
+            Ok(axum::Json(body).into_response())
+        }
+        Passage::Off(_) => Ok([(ROOM, HeaderValue::from_static("off"))].into_response()),
+        Passage::Entrant(_) | Passage::Open => Err(Problem::no_ticket()),
+    }
+}

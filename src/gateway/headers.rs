@@ -1,0 +1,218 @@
+//! Which headers cross the door, in which direction.
+//!
+//! Stripping comes before adding, so that nobody can nominate ours away.
+
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::gateway::credentials::{cookies, is_our_cookie};
+
+/// Headers that belong to one connection (RFC 9110 §7.6.1), and old ways to say the same.
+const HOP_BY_HOP: [HeaderName; 8] = [
+    CONNECTION,
+    PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    EXPECT, // we answer it ourselves
+];
+
+/// The same, without a constant.
+const HOP_BY_HOP_NAMES: [&str; 4] = ["keep-alive", "proxy-connection", "http2-settings", "proxy"];
+
+/// Headers by which a client could speak in a proxy's voice, or ask for another path or method than
+/// the one that was checked.
+const ONLY_PROXIES_SAY: [&str; 14] = [
+    "x-original-url",
+    "x-original-uri",
+    "x-original-method",
+    "x-rewrite-url",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "x-real-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "true-client-ip",
+    "x-accel-redirect",
+    "x-admission-ticket",
+    "client-ip",
+];
+
+/// What the client may not say to the upstream goes; the rest stays as it came.
+pub(crate) fn strip_request(headers: &mut HeaderMap) {
+    strip_hops(headers);
+    headers.remove(HOST);
+    headers.remove(FORWARDED);
+    remove_where(headers, |name| {
+        name.starts_with("x-catraca-")
+            || name.starts_with("x-forwarded-")
+            || name.starts_with("catraca-")
+            || ONLY_PROXIES_SAY.contains(&name)
+            || name.contains('_') // CGI-like readers take `x_catraca_fan` for `x-catraca-fan`
+    });
+    strip_cookies(headers);
+}
+
+/// What an upstream may not say to the client goes.
+pub(crate) fn strip_response(headers: &mut HeaderMap) {
+    strip_hops(headers);
+    remove_where(headers, |name| {
+        name.starts_with("x-catraca-") || name.starts_with("catraca-") || name == "clear-site-data" // would take our cookies with it
+    });
+    let theirs: Vec<HeaderValue> = headers
+        .get_all(SET_COOKIE)
+        .iter()
+        .filter(|line| !sets_our_cookie(line))
+        .cloned()
+        .collect();
+    headers.remove(SET_COOKIE);
+    for line in theirs {
+        headers.append(SET_COOKIE, line);
+    }
+}
+
+fn sets_our_cookie(line: &HeaderValue) -> bool {
+    let name = line.as_bytes().split(|b| matches!(b, b'=' | b';')).next();
+    is_our_cookie(&String::from_utf8_lossy(name.unwrap_or_default()))
+}
+
+fn strip_hops(headers: &mut HeaderMap) {
+    let nominated: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|line| line.to_str().ok())
+        .flat_map(|line| line.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .filter(|name| *name != CONTENT_LENGTH) // how long a body is belongs to the message
+        .collect();
+    for name in nominated.iter().chain(&HOP_BY_HOP) {
+        headers.remove(name);
+    }
+    for name in HOP_BY_HOP_NAMES {
+        headers.remove(name);
+    }
+}
+
+fn strip_cookies(headers: &mut HeaderMap) {
+    let theirs: Vec<&str> = cookies(headers)
+        .filter(|cookie| {
+            let name = cookie.split('=').next().unwrap_or_default();
+            !cookie.is_empty() && !is_our_cookie(name)
+        })
+        .collect();
+    let line = theirs.join("; ");
+    headers.remove(COOKIE);
+    if let Ok(line) = HeaderValue::from_str(&line)
+        && !line.is_empty()
+    {
+        headers.insert(COOKIE, line);
+    }
+}
+
+fn remove_where(headers: &mut HeaderMap, goes: impl Fn(&str) -> bool) {
+    let going: Vec<HeaderName> = headers
+        .keys()
+        .filter(|name| goes(name.as_str()))
+        .cloned()
+        .collect();
+    for name in going {
+        headers.remove(name);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(text: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let (name, value) = line.split_once(": ").unwrap();
+            headers.append(name.parse::<HeaderName>().unwrap(), value.parse().unwrap());
+        }
+        headers
+    }
+
+    /// The lines, sorted: a map does not keep their order.
+    fn lines(headers: &HeaderMap) -> Vec<String> {
+        let line = |(name, value): (&HeaderName, &HeaderValue)| {
+            format!("{name}: {}", value.to_str().unwrap())
+        };
+        let mut lines: Vec<String> = headers.iter().map(line).collect();
+        lines.sort();
+        lines
+    }
+
+    #[test]
+    fn a_client_cannot_speak_for_us() {
+        let mut hostile = headers(
+            "host: shop
+            connection: close, X-Nominated, Authorization, Content-Length
+            x-nominated: 1
+            authorization: Basic x
+            content-length: 5
+            upgrade: h2c
+            http2-settings: AAA
+            te: trailers
+            transfer-encoding: chunked
+            proxy-authorization: x
+            proxy-connection: x
+            proxy: http://evil
+            keep-alive: 5
+            expect: 100-continue
+            forwarded: for=1.2.3.4
+            x-forwarded-for: 1.2.3.4
+            x-forwarded-prefix: /x
+            x-real-ip: 1.2.3.4
+            x-original-url: /orders
+            x-rewrite-url: /orders
+            x-http-method-override: DELETE
+            x-catraca-fan: 00
+            x-catraca-assertion: v1
+            x_catraca_fan: 00
+            x-catraca-pass: c1
+            x-admission-ticket: t
+            catraca-admission: consumed
+            cookie: catraca-pass-gala=1; theme=dark
+            cookie: __Host-catraca-ticket-gala=2; lang=pt
+            accept: text/html",
+        );
+        strip_request(&mut hostile);
+        assert_eq!(
+            lines(&hostile),
+            [
+                "accept: text/html",
+                "content-length: 5",
+                "cookie: theme=dark; lang=pt"
+            ]
+        );
+        let mut ours_only = headers("cookie: catraca-pass-gala=1");
+        strip_request(&mut ours_only);
+        assert!(ours_only.is_empty());
+    }
+
+    #[test]
+    fn an_upstream_cannot_set_our_cookies() {
+        let mut answer = headers(
+            "connection: x-inner
+            x-inner: 1
+            keep-alive: 5
+            set-cookie: cart=1; Path=/
+            set-cookie: catraca-pass-gala=evil
+            set-cookie:  __HOST-catraca-ticket-gala=evil; Secure
+            clear-site-data: \"cookies\"
+            catraca-admission: consumed
+            catraca-room: off
+            x-catraca-fan: 1
+            etag: x",
+        );
+        strip_response(&mut answer);
+        assert_eq!(lines(&answer), ["etag: x", "set-cookie: cart=1; Path=/"]);
+    }
+}

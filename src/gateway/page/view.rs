@@ -1,0 +1,285 @@
+//! What one fan is shown without scripts: the facts, and the sentences they become.
+
+use crate::base::ids::{Number, Place, ShowId};
+use crate::base::time::Timestamp;
+use crate::gateway::page::language::Language;
+use crate::gateway::page::say;
+use crate::gateway::page::texts::Texts;
+use crate::room::estimate::Eta;
+use crate::room::model::command::{Cause, Gone};
+
+/// Everything that the place page says, as facts.
+#[derive(Debug, Clone)]
+pub struct PlaceView {
+    /// The show.
+    pub show: ShowId,
+    /// Its public name.
+    pub name: String,
+    /// The language of every sentence.
+    pub language: Language,
+    /// Where the fan stands.
+    pub state: PlaceState,
+    /// The fan's number; `None` has not joined.
+    pub number: Option<Number>,
+    /// The fan's place.
+    pub place: Option<Place>,
+    /// At most this many are called before and with the fan; `None` where there is no position.
+    pub position: Option<u64>,
+    /// How far the line has got.
+    pub serving: Place,
+    /// How long it may take, and why longer than was said.
+    pub eta: Option<Eta>,
+    /// The place up to which seats are expected to last.
+    pub reach: Option<Place>,
+    /// Until joining (scheduled) or calling (early) begins.
+    pub opens_in_ms: Option<u64>,
+    /// When the last seat was sold.
+    pub sold_out_at: Option<Timestamp>,
+    /// Room time.
+    pub now: Timestamp,
+    /// The operator's message, in the fan's language where there is one ([`Language::pick`]).
+    pub message: Option<String>,
+    /// What came of the fan's last click, where it did not come to what was asked for.
+    pub notice: Option<Notice>,
+    /// Whether the page reloads itself.
+    pub refresh: Refresh,
+}
+
+/// Where a fan stands. The words on the page's `data-state` are those of the API, and `none`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PlaceState {
+    /// Has no place, but could join: `none`.
+    NotJoined,
+    /// Joining has not begun.
+    Scheduled,
+    /// In line before the opening.
+    Early,
+    /// In line.
+    Waiting,
+    /// It is their turn.
+    Admitted {
+        /// The shop, an absolute http or https URL; `None` where the fan buys in an app.
+        enter: Option<String>,
+        /// How long the ticket runs.
+        expires_in_ms: u64,
+    },
+    /// Missed the call, and is next.
+    Standby,
+    /// The turn is over.
+    Gone(Gone),
+    /// In line, and nobody is called.
+    Paused,
+    /// There is nothing left.
+    SoldOut,
+    /// The sale is over.
+    Closed,
+    /// In line, and the line is being put together again.
+    Restoring,
+    /// There is no line.
+    Off {
+        /// The shop, as above.
+        enter: Option<String>,
+    },
+}
+
+/// Why a click did not come to what was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notice {
+    /// The line is as long as the operator allows.
+    Full,
+    /// Too many requests, or something we need is away: try again in a moment.
+    Busy,
+    /// The fan's pass is not good for this line (any more).
+    Void,
+}
+
+/// Whether the page reloads itself. Readers may stop it (`?stop=1`): WCAG 2.2.1, 2.2.2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refresh {
+    /// After so many seconds.
+    Every(u32),
+    /// Only when asked.
+    Stopped,
+}
+
+/// The facts as sentences, in the order in which they are read. `web/say.js` has the same for the
+/// script.
+#[derive(Debug)]
+pub(super) struct Screen {
+    /// The state's word.
+    pub(super) word: &'static str,
+    pub(super) title: &'static str,
+    pub(super) texts: Vec<String>,
+    pub(super) position: Option<String>,
+    /// Names and what there is to say about them.
+    pub(super) facts: Vec<(&'static str, String)>,
+    pub(super) notice: Option<&'static str>,
+    pub(super) enter: Option<String>,
+    /// What the button says, where the fan may join.
+    pub(super) join: Option<&'static str>,
+    pub(super) may_leave: bool,
+}
+
+impl Screen {
+    /// What there is to say.
+    pub(super) fn of(view: &PlaceView) -> Self {
+        let t = view.language.texts();
+        let (word, title, texts) = words(view, t);
+        Self {
+            word,
+            title,
+            texts,
+            position: view
+                .position
+                .filter(|_| view.state.is_in_line())
+                .map(|n| say::number(n, t)),
+            facts: if view.state.is_in_line() {
+                facts(view, t)
+            } else {
+                Vec::new()
+            },
+            notice: view.notice.map(|notice| match notice {
+                Notice::Full => t.full,
+                Notice::Busy => t.busy,
+                Notice::Void => t.void,
+            }),
+            enter: view.state.enter().map(str::to_owned),
+            join: view.state.join(t),
+            may_leave: view.state.is_in_line()
+                || matches!(
+                    view.state,
+                    PlaceState::Admitted { .. } | PlaceState::Standby
+                ),
+        }
+    }
+}
+
+impl PlaceState {
+    /// Whether the fan stands in line, waiting for a call.
+    fn is_in_line(&self) -> bool {
+        matches!(
+            self,
+            Self::Early | Self::Waiting | Self::Paused | Self::Restoring
+        )
+    }
+
+    /// The shop, where the fan may go there. An address that a browser would run instead of visit
+    /// is none: settings refuse those, but escaping would not stop one that came all the same.
+    fn enter(&self) -> Option<&str> {
+        if let Self::Admitted { enter, .. } | Self::Off { enter } = self {
+            let is_web = |url: &&str| url.starts_with("https://") || url.starts_with("http://");
+            enter.as_deref().filter(is_web)
+        } else {
+            None
+        }
+    }
+
+    /// What the button says that lets the fan join.
+    fn join(&self, t: &'static Texts) -> Option<&'static str> {
+        if matches!(self, Self::Gone(_)) {
+            return Some(t.join_again);
+        }
+        (*self == Self::NotJoined).then_some(t.join)
+    }
+}
+
+/// The state's word, the heading and the paragraphs below it.
+fn words(view: &PlaceView, t: &'static Texts) -> (&'static str, &'static str, Vec<String>) {
+    let one = |text: &str| vec![text.to_owned()];
+    match &view.state {
+        PlaceState::NotJoined => ("none", t.join_title, one(t.join_text)),
+        PlaceState::Scheduled => {
+            let when = match view.opens_in_ms {
+                None => t.scheduled_some_day.to_owned(),
+                Some(ms) => timed(t.scheduled_in, ms, t),
+            };
+            ("scheduled", t.scheduled_title, vec![when])
+        }
+        PlaceState::Early => {
+            let when = match view.opens_in_ms {
+                None => t.early_some_day.to_owned(),
+                Some(0) => t.early_soon.to_owned(),
+                Some(ms) => timed(t.early_in, ms, t),
+            };
+            ("early", t.early_title, vec![when])
+        }
+        PlaceState::Waiting => {
+            let cause = view.eta.and_then(|eta| eta.cause);
+            let cause = cause.map(|cause| because(cause, t).to_owned());
+            ("waiting", t.waiting_title, cause.into_iter().collect())
+        }
+        PlaceState::Admitted { expires_in_ms, .. } => {
+            let how = match view.state.enter() {
+                Some(_) => t.admitted_text,
+                None => t.admitted_app,
+            };
+            let left = timed(t.admitted_left, *expires_in_ms, t);
+            ("admitted", t.admitted_title, vec![how.to_owned(), left])
+        }
+        PlaceState::Standby => ("standby", t.standby_title, one(t.standby_text)),
+        PlaceState::Gone(reason) => {
+            let (title, text) = match reason {
+                Gone::Used => (t.gone_used_title, t.gone_used_text),
+                Gone::Expired => (t.gone_expired_title, t.gone_expired_text),
+                Gone::Left => (t.gone_left_title, t.gone_left_text),
+                Gone::Revoked => (t.gone_revoked_title, t.gone_revoked_text),
+            };
+            ("gone", title, one(text))
+        }
+        PlaceState::Paused => ("paused", t.paused_title, one(t.paused_text)),
+        PlaceState::SoldOut => ("sold_out", t.sold_out_title, sold_out(view, t)),
+        PlaceState::Closed => ("closed", t.closed_title, one(t.closed_text)),
+        PlaceState::Restoring => ("restoring", t.restoring_title, one(t.restoring_text)),
+        PlaceState::Off { .. } => ("off", t.off_title, one(t.off_text)),
+    }
+}
+
+fn facts(view: &PlaceView, t: &'static Texts) -> Vec<(&'static str, String)> {
+    let eta = match view.eta {
+        Some(eta) if matches!(view.state, PlaceState::Waiting | PlaceState::Early) => {
+            Some(say::eta(eta, t))
+        }
+        None if view.state == PlaceState::Waiting => Some(t.eta_unknown.to_owned()),
+        Some(_) | None => None,
+    };
+    let reach = view
+        .reach
+        .zip(view.place)
+        .map(|(reach, place)| say::reach(reach, place, t));
+    let number = view.number.map(|number| say::number(number.0, t));
+    [(t.eta, eta), (t.reach, reach), (t.number, number)]
+        .into_iter()
+        .filter_map(|(name, said)| said.map(|said| (name, said)))
+        .collect()
+}
+
+fn timed(text: &str, ms: u64, t: &Texts) -> String {
+    say::fill(text, &[("time", &say::duration(ms, t))])
+}
+
+fn sold_out(view: &PlaceView, t: &Texts) -> Vec<String> {
+    let ago = view
+        .sold_out_at
+        .map(|at| timed(t.sold_out_ago, view.now.ms_since(at), t));
+    let far = view
+        .place
+        .filter(|place| view.serving < *place)
+        .map(|place| {
+            let (serving, place) = (say::number(view.serving.0, t), say::number(place.0, t));
+            say::fill(t.sold_out_far, &[("serving", &serving), ("place", &place)])
+        });
+    let thanks = Some(t.sold_out_thanks.to_owned());
+    [ago, far, thanks].into_iter().flatten().collect()
+}
+
+fn because(cause: Cause, t: &Texts) -> &'static str {
+    match cause {
+        Cause::Paused => t.cause_paused,
+        Cause::Slowed => t.cause_slowed,
+        Cause::Capacity => t.cause_capacity,
+        Cause::Crowd => t.cause_crowd,
+        Cause::Stock => t.cause_stock,
+        Cause::InCarts => t.cause_in_carts,
+        Cause::Restoring => t.cause_restoring,
+    }
+}

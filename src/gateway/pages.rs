@@ -1,0 +1,301 @@
+//! The routes of the waiting page, and the same for one fan without scripts.
+//!
+//! `page/` draws; here are the facts it is given and the forms it is answered with. Every form ends
+//! in a redirect to the place page, so that reloading repeats nothing.
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::response::{AppendHeaders, IntoResponse, Response};
+use http::header::{
+    ACCEPT_LANGUAGE, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION,
+    REFERRER_POLICY, SET_COOKIE,
+};
+use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+
+use crate::base::ids::ShowId;
+use crate::gateway::boards::Seen;
+use crate::gateway::credentials::Bearer;
+use crate::gateway::page::{self, Language, Notice, PlaceState, PlaceView, Refresh};
+use crate::gateway::standing::{self, Standing, View};
+use crate::gateway::visit::{self, Joiner};
+use crate::gateway::{Gateway, GatewayState, limit, wire};
+use crate::http::extract::{ClientAddr, ShowPath};
+use crate::http::problem::Problem;
+use crate::limit::{Asking, Prefix};
+use crate::room::estimate;
+use crate::room::model::command::RoomState;
+use crate::token::pass::Pass;
+
+/// How often the place page of somebody who is not in line reloads itself.
+const RELOAD_S: u32 = 30;
+/// How often it does at least and at most.
+const RELOAD_S_RANGE: std::ops::RangeInclusive<u64> = 5..=30;
+
+/// The query of the place page.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PlaceQuery {
+    lang: Option<String>,
+    stop: Option<String>,
+}
+
+impl PlaceQuery {
+    fn language(&self, headers: &HeaderMap) -> Language {
+        let accepted = headers.get(ACCEPT_LANGUAGE);
+        let accepted = accepted.and_then(|value| value.to_str().ok());
+        Language::choose(self.lang.as_deref(), accepted)
+    }
+}
+
+/// A query that cannot be read asks for nothing.
+fn readable(query: Result<Query<PlaceQuery>, QueryRejection>) -> PlaceQuery {
+    query.map(|Query(query)| query).unwrap_or_default()
+}
+
+/// `GET /w/{show}`: the waiting page, the same bytes for everybody.
+pub(crate) async fn waiting(
+    State(gateway): State<GatewayState>,
+    ShowPath(show): ShowPath,
+) -> Result<Response, Problem> {
+    gateway.boards.find(&show)?;
+    let html = gateway.site.waiting_page(&show);
+    Ok(document(
+        StatusCode::OK,
+        page::WAITING_PAGE_CACHE_CONTROL,
+        html,
+    ))
+}
+
+/// `GET /w/assets/{name}`: a file of the pages.
+pub(crate) async fn asset(
+    State(gateway): State<GatewayState>,
+    Path(name): Path<String>,
+) -> Result<Response, Problem> {
+    let asset = gateway.site.asset(&name);
+    let asset = asset.ok_or_else(|| Problem::not_found("not-found", "There is no such file."))?;
+    let headers = [
+        (CONTENT_TYPE, asset.content_type),
+        (CACHE_CONTROL, asset.cache_control),
+    ];
+    Ok((headers, asset.bytes).into_response())
+}
+
+/// `GET /w/{show}/place`: one fan's place, without scripts.
+pub(crate) async fn place(
+    State(gateway): State<GatewayState>,
+    ShowPath(show): ShowPath,
+    query: Result<Query<PlaceQuery>, QueryRejection>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let query = readable(query);
+    let visit = Visit::new(&gateway, &show, &query, &headers);
+    let (status, notice) = (StatusCode::OK, None);
+    visit.draw(status, notice).await
+}
+
+/// `POST /w/{show}/join`: the form's join.
+pub(crate) async fn join(
+    State(gateway): State<GatewayState>,
+    ShowPath(show): ShowPath,
+    client: ClientAddr,
+    query: Result<Query<PlaceQuery>, QueryRejection>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let query = readable(query);
+    let visit = Visit::new(&gateway, &show, &query, &headers);
+    let seen = gateway.boards.find(&show)?;
+    let joiner = Joiner {
+        // A pass that is not good (any more) is no reason to keep somebody out of the line.
+        shown: gateway
+            .reader(&show)
+            .pass(&headers, Bearer::IsNotOurs)
+            .unwrap_or_default(),
+        key: None,
+        prefix: Prefix::of(client.0),
+    };
+    match visit::enter(&gateway, &seen, &show, joiner).await {
+        Ok(entered) => {
+            let cookie = gateway.cookies.pass(&show, &entered.shown.text);
+            Ok((AppendHeaders([(SET_COOKIE, cookie)]), visit.to_place()).into_response())
+        }
+        Err(problem) if problem.status() == StatusCode::CONFLICT => Ok(visit.to_place()),
+        Err(problem) => {
+            let notice = match problem.word() {
+                "full" => Notice::Full,
+                _ => Notice::Busy,
+            };
+            visit.draw(problem.status(), Some(notice)).await
+        }
+    }
+}
+
+/// `POST /w/{show}/leave`: the form's leave.
+pub(crate) async fn leave(
+    State(gateway): State<GatewayState>,
+    ShowPath(show): ShowPath,
+    query: Result<Query<PlaceQuery>, QueryRejection>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let query = readable(query);
+    let visit = Visit::new(&gateway, &show, &query, &headers);
+    let seen = gateway.boards.find(&show)?;
+    let Ok(shown) = gateway.reader(&show).pass_of(&headers, seen.board.edition) else {
+        return Ok(visit.to_place());
+    };
+    limit::within(&*gateway.limits, Asking::Fan(shown.pass.fan)).await?;
+    visit::give_up(&gateway, &seen, &shown.pass).await?;
+    // The cookie stays: the page then says that the fan has left, and offers to join again.
+    Ok(visit.to_place())
+}
+
+/// One browser without scripts.
+struct Visit<'a> {
+    gateway: &'a Gateway,
+    show: &'a ShowId,
+    headers: &'a HeaderMap,
+    language: Language,
+    stopped: bool,
+}
+
+impl<'a> Visit<'a> {
+    fn new(
+        gateway: &'a Gateway,
+        show: &'a ShowId,
+        query: &PlaceQuery,
+        headers: &'a HeaderMap,
+    ) -> Self {
+        Self {
+            gateway,
+            show,
+            headers,
+            language: query.language(headers),
+            stopped: query.stop.is_some(),
+        }
+    }
+
+    /// 303 to the place page.
+    fn to_place(&self) -> Response {
+        let place = format!("/w/{}/place?lang={}", self.show, self.language.tag());
+        (StatusCode::SEE_OTHER, [(LOCATION, place)]).into_response()
+    }
+
+    /// The place page as it stands.
+    async fn draw(&self, status: StatusCode, notice: Option<Notice>) -> Result<Response, Problem> {
+        let seen = self.gateway.boards.find(self.show)?;
+        let mut facts = self.facts(&seen);
+        facts.notice = notice;
+        let shown = self
+            .gateway
+            .reader(self.show)
+            .pass(self.headers, Bearer::IsNotOurs);
+        let mut cookies = Vec::new();
+        match shown {
+            Ok(Some(shown)) if shown.pass.edition == seen.board.edition => {
+                let fan = shown.pass.fan;
+                limit::within(&*self.gateway.limits, Asking::Fan(fan)).await?;
+                let view = standing::ask(self.gateway, &seen, &shown.pass, None).await?;
+                if let Standing::Admitted { until } = view.standing {
+                    let ticket = standing::ticket(self.gateway, &seen, &shown.pass, until);
+                    cookies.push((SET_COOKIE, self.gateway.cookies.ticket(self.show, &ticket)));
+                }
+                self.tell(&mut facts, &view, &shown.pass);
+            }
+            Ok(None) => {}
+            Ok(Some(_)) | Err(_) => facts.notice = notice.or(Some(Notice::Void)),
+        }
+        let html = self.gateway.site.place_page(&facts);
+        Ok((AppendHeaders(cookies), document(status, "no-store", html)).into_response())
+    }
+
+    /// What anybody is told.
+    fn facts(&self, seen: &Seen) -> PlaceView {
+        let (board, now) = (&seen.board, seen.now());
+        PlaceView {
+            show: self.show.clone(),
+            name: board.settings.name.clone(),
+            language: self.language,
+            state: room_state(seen),
+            number: None,
+            place: None,
+            position: None,
+            serving: board.serving,
+            eta: None,
+            reach: estimate::reach(board),
+            opens_in_ms: wire::opens_in_ms(board, now),
+            sold_out_at: board.sold_out_at,
+            now,
+            message: self
+                .language
+                .pick(&board.settings.message)
+                .map(str::to_owned),
+            notice: None,
+            refresh: self.refresh(RELOAD_S),
+        }
+    }
+
+    /// What this fan is told beside.
+    fn tell(&self, facts: &mut PlaceView, view: &View<'_>, pass: &Pass) {
+        facts.number = Some(pass.number);
+        facts.place = Some(view.place);
+        facts.position = view.position();
+        facts.eta = view.eta();
+        let (low, high) = RELOAD_S_RANGE.into_inner();
+        let seconds = (view.poll_after_ms() / 1_000).clamp(low, high);
+        facts.refresh = self.refresh(u32::try_from(seconds).unwrap_or(RELOAD_S));
+        facts.state = match view.standing {
+            Standing::Standby if !view.is_over() => PlaceState::Standby,
+            Standing::Gone(gone) => PlaceState::Gone(gone),
+            Standing::Admitted { until } => PlaceState::Admitted {
+                enter: view.board.settings.shop_url.clone(),
+                expires_in_ms: until.ms_since(view.now),
+            },
+            Standing::InLine | Standing::Standby => match view.board.state {
+                RoomState::Scheduled | RoomState::Early => PlaceState::Early,
+                RoomState::Open => PlaceState::Waiting,
+                RoomState::Paused => PlaceState::Paused,
+                RoomState::Restoring => PlaceState::Restoring,
+                RoomState::SoldOut => PlaceState::SoldOut,
+                RoomState::Closed => PlaceState::Closed,
+                RoomState::Off => facts.state.clone(),
+            },
+        };
+    }
+
+    fn refresh(&self, seconds: u32) -> Refresh {
+        if self.stopped {
+            Refresh::Stopped
+        } else {
+            Refresh::Every(seconds)
+        }
+    }
+}
+
+/// What somebody without a place sees.
+fn room_state(seen: &Seen) -> PlaceState {
+    match seen.board.state {
+        RoomState::Scheduled => PlaceState::Scheduled,
+        RoomState::Early | RoomState::Open | RoomState::Paused | RoomState::Restoring => {
+            PlaceState::NotJoined
+        }
+        RoomState::SoldOut => PlaceState::SoldOut,
+        RoomState::Closed => PlaceState::Closed,
+        RoomState::Off => PlaceState::Off {
+            enter: seen.board.settings.shop_url.clone(),
+        },
+    }
+}
+
+fn document(
+    status: StatusCode,
+    cache_control: &'static str,
+    html: impl Into<axum::body::Body>,
+) -> Response {
+    let headers = [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CACHE_CONTROL, cache_control),
+        (CONTENT_SECURITY_POLICY, page::CONTENT_SECURITY_POLICY),
+        (REFERRER_POLICY, "no-referrer"),
+    ];
+    (status, headers, html.into()).into_response()
+}

@@ -1,0 +1,235 @@
+//! How one fan stands: from memory while they wait, from the room once their place is reached.
+
+use std::borrow::Cow;
+
+use crate::base::ids::{FanId, Place};
+use crate::base::limits::{POLL_MS_MAX, POLL_MS_MIN};
+use crate::base::time::Timestamp;
+use crate::gateway::Gateway;
+use crate::gateway::boards::Seen;
+use crate::gateway::credentials::no_pass;
+use crate::gateway::wire::{gone_word, line_word};
+use crate::http::problem::Problem;
+use crate::room::StoreError;
+use crate::room::estimate::{self, Eta};
+use crate::room::model::command::{Board, Claimed, Gone, Restored, Restoring, RoomState};
+use crate::room::model::place_of;
+use crate::telemetry::metrics;
+use crate::token::pass::Pass;
+use crate::token::ticket::Ticket;
+
+/// How often a page whose fan is inside asks whether they still are.
+const POLL_INSIDE_MS: u64 = 15_000;
+
+/// Where a fan is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// In the queue.
+    InLine,
+    /// Came back after the slot had lapsed: next.
+    Standby,
+    /// May buy until then.
+    Admitted { until: Timestamp },
+    /// The turn is over.
+    Gone(Gone),
+}
+
+/// One fan's view of a board.
+#[derive(Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) board: Cow<'a, Board>,
+    pub(crate) now: Timestamp,
+    pub(crate) place: Place,
+    pub(crate) standing: Standing,
+    fan: FanId,
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn new(seen: &'a Seen, pass: &Pass, standing: Standing) -> Self {
+        Self {
+            board: Cow::Borrowed(&seen.board),
+            now: seen.now(),
+            place: place_of(pass.number),
+            standing,
+            fan: pass.fan,
+        }
+    }
+
+    /// The same, where the fan has seen a greater `serving` on another gateway's board. No greater
+    /// than what was issued, for anybody can say anything.
+    pub(crate) fn having_seen(mut self, told: Option<Place>) -> Self {
+        let told = told.unwrap_or_default().min(place_of(self.board.issued));
+        if self.board.serving < told {
+            self.board.to_mut().serving = told;
+        }
+        self
+    }
+
+    /// The word for it.
+    pub(crate) fn state(&self) -> &'static str {
+        match self.standing {
+            Standing::InLine => line_word(self.board.state),
+            // Nobody is called any more: being next means nothing.
+            Standing::Standby if self.is_over() => line_word(self.board.state),
+            Standing::Standby => "standby",
+            Standing::Admitted { .. } => "admitted",
+            Standing::Gone(_) => "gone",
+        }
+    }
+
+    /// Whether the sale has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.board.state, RoomState::SoldOut | RoomState::Closed)
+    }
+
+    /// Why the turn is over, if it is.
+    pub(crate) fn reason(&self) -> Option<&'static str> {
+        match self.standing {
+            Standing::Gone(gone) => Some(gone_word(gone)),
+            Standing::InLine | Standing::Standby | Standing::Admitted { .. } => None,
+        }
+    }
+
+    /// The position of a fan in the queue.
+    pub(crate) fn position(&self) -> Option<u64> {
+        (self.standing == Standing::InLine).then(|| estimate::position(&self.board, self.place))
+    }
+
+    /// How long it may take a fan in the queue.
+    pub(crate) fn eta(&self) -> Option<Eta> {
+        let in_line = self.standing == Standing::InLine;
+        let eta = estimate::eta(&self.board, self.place, self.now).filter(|_| in_line)?;
+        Some(Eta {
+            cause: self.board.measured.cause,
+            ..eta
+        })
+    }
+
+    /// When to ask again.
+    pub(crate) fn poll_after_ms(&self) -> u64 {
+        let head = self.fan.0.first_chunk().expect("eight bytes of sixteen");
+        let seed = u64::from_be_bytes(*head) ^ self.now.unix_ms();
+        match self.standing {
+            Standing::InLine if self.place <= self.board.serving => POLL_MS_MIN,
+            Standing::InLine => estimate::poll_after_ms(&self.board, self.eta(), seed),
+            Standing::Standby => estimate::poll_next_after_ms(&self.board, seed),
+            Standing::Admitted { .. } => POLL_INSIDE_MS,
+            Standing::Gone(_) => POLL_MS_MAX,
+        }
+    }
+}
+
+/// How the fan of this pass stands. While their place lies ahead, no room is asked.
+///
+/// # Errors
+/// 401 for a pass of another edition, 503 where the room's data is older than the pass.
+pub(crate) async fn ask<'a>(
+    gateway: &Gateway,
+    seen: &'a Seen,
+    pass: &Pass,
+    told: Option<Place>,
+) -> Result<View<'a>, Problem> {
+    let mut view = View::new(seen, pass, Standing::InLine).having_seen(told);
+    let generation = seen.board.generation;
+    let may_be_lost =
+        pass.generation < generation && gateway.restored.get(&pass.fan) != Some(generation);
+    if may_be_lost {
+        view.standing = restore(gateway, seen, pass).await?;
+        return Ok(view);
+    }
+    if view.board.serving < view.place && gateway.left.get(&pass.fan).is_none() {
+        return Ok(view);
+    }
+    view.standing = match gateway.rooms.claim(&pass.show, pass.fan).await {
+        Ok(Claimed::Unknown) => restore(gateway, seen, pass).await?,
+        Ok(claimed) => of_claimed(claimed, seen, pass),
+        // The next poll asks again; until then the board's word is better than none.
+        Err(StoreError::Unfenced | StoreError::Overloaded | StoreError::Unavailable(_)) => {
+            metrics::claim("unavailable");
+            Standing::InLine
+        }
+        Err(error @ StoreError::Corrupt(_)) => return Err(error.into()),
+    };
+    Ok(view)
+}
+
+/// Shows a pass to the room, which may have lost its fan.
+///
+/// # Errors
+/// 401 for a pass of another edition, 503 where the room is away or older than the pass.
+pub(crate) async fn restore(
+    gateway: &Gateway,
+    seen: &Seen,
+    pass: &Pass,
+) -> Result<Standing, Problem> {
+    let restoring = Restoring {
+        fan: pass.fan,
+        number: pass.number,
+        edition: pass.edition,
+        generation: pass.generation,
+    };
+    let restored = gateway.rooms.restore(&pass.show, restoring).await?;
+    metrics::restore(match restored {
+        Restored::Waiting => "waiting",
+        Restored::Returned => "returned",
+        Restored::Known(_) => "known",
+        Restored::Void => "void",
+        Restored::Ahead => "ahead",
+    });
+    let standing = match restored {
+        Restored::Waiting => Standing::InLine,
+        Restored::Returned => Standing::Standby,
+        Restored::Known(claimed) => of_claimed(claimed, seen, pass),
+        Restored::Void => return Err(no_pass()),
+        Restored::Ahead => return Err(Problem::unavailable("room-unavailable")),
+    };
+    gateway.restored.insert(pass.fan, seen.board.generation);
+    Ok(standing)
+}
+
+fn of_claimed(claimed: Claimed, seen: &Seen, pass: &Pass) -> Standing {
+    let (outcome, standing) = match claimed {
+        Claimed::Admitted { until, first } => {
+            if first {
+                measure_eta(pass, seen.now());
+            }
+            let outcome = if first { "first" } else { "again" };
+            (outcome, Standing::Admitted { until })
+        }
+        Claimed::Waiting { .. } => ("waiting", Standing::InLine),
+        Claimed::Returned { .. } => ("returned", Standing::Standby),
+        Claimed::Gone(gone) => ("gone", Standing::Gone(gone)),
+        // Who is unknown right after a restore has left the room in between.
+        Claimed::Unknown => ("unknown", Standing::InLine),
+    };
+    metrics::claim(outcome);
+    standing
+}
+
+/// Compares what was shown at join with what happened. Nothing is stored for it: the pass says it.
+#[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+fn measure_eta(pass: &Pass, now: Timestamp) {
+    let Some((low, high)) = pass.eta else {
+        return;
+    };
+    let middle_ms = (u64::from(low) + u64::from(high)) * 500;
+    let waited_ms = now.ms_since(pass.issued_at);
+    metrics::eta_error(waited_ms.abs_diff(middle_ms) as f64 / middle_ms.max(1_000) as f64);
+}
+
+/// The ticket of an admitted fan: the same id on every claim.
+pub(crate) fn ticket(gateway: &Gateway, seen: &Seen, pass: &Pass, until: Timestamp) -> String {
+    let id = gateway
+        .keys
+        .ticket_id(&pass.show, pass.edition, pass.fan, pass.number);
+    let ticket = Ticket {
+        show: pass.show.clone(),
+        fan: pass.fan,
+        id,
+        edition: pass.edition,
+        generation: seen.board.generation,
+        issued_at: seen.now(),
+        expires_at: until,
+    };
+    ticket.mint(&gateway.keys)
+}

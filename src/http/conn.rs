@@ -1,0 +1,296 @@
+//! One connection's patience: how long it may take over a request's head, lie idle, or not read.
+//!
+//! hyper has a timer for heads, but starts it when the previous answer ends, so that it would bound
+//! idle keep-alive connections as well; and it has none for a client that stops reading. Both are
+//! kept here: [`Activity`] is told of bytes and requests, [`Timed`] tells it of bytes.
+
+use std::future::Future;
+use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Version;
+use http_body::{Body, Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
+
+/// What a connection is doing.
+#[derive(Debug, Clone, Copy)]
+enum Phase {
+    /// Part of a request's head is here, or the connection is new.
+    Head { since: Instant },
+    /// So many requests are being answered.
+    Busy { requests: usize },
+    /// Nothing, between requests.
+    Idle { since: Instant },
+}
+
+/// What a connection is doing, and until when it may.
+#[derive(Debug)]
+pub(crate) struct Activity {
+    phase: Mutex<Phase>,
+    speaks_http2: AtomicBool,
+    head_max: Duration,
+    idle_max: Duration,
+}
+
+impl Activity {
+    /// A new connection, which owes us the head of a request.
+    pub(crate) fn new(head_max: Duration, idle_max: Duration) -> Arc<Self> {
+        let since = Instant::now();
+        Arc::new(Self {
+            phase: Mutex::new(Phase::Head { since }),
+            speaks_http2: AtomicBool::new(false),
+            head_max,
+            idle_max,
+        })
+    }
+
+    /// Ends when the connection has outlived our patience.
+    ///
+    /// Looks again after `head_max` at the latest: an idle connection may meanwhile have begun a
+    /// head, whose deadline is sooner than that of idling, but never sooner than the next look.
+    pub(crate) async fn expired(&self) {
+        loop {
+            let (now, deadline) = (Instant::now(), self.deadline());
+            if deadline <= now {
+                return;
+            }
+            sleep_until(deadline.min(now + self.head_max)).await;
+        }
+    }
+
+    /// Whether the last request came by HTTP/2.
+    pub(crate) fn speaks_http2(&self) -> bool {
+        self.speaks_http2.load(Ordering::Relaxed)
+    }
+
+    /// A request has begun; it ends when what is returned is dropped.
+    pub(crate) fn request(self: &Arc<Self>, version: Version) -> InFlight {
+        let is_http2 = version == Version::HTTP_2;
+        self.speaks_http2.store(is_http2, Ordering::Relaxed);
+        let mut phase = self.lock();
+        *phase = match *phase {
+            Phase::Busy { requests } => Phase::Busy {
+                requests: requests + 1,
+            },
+            Phase::Head { .. } | Phase::Idle { .. } => Phase::Busy { requests: 1 },
+        };
+        InFlight(Arc::clone(self))
+    }
+
+    fn deadline(&self) -> Instant {
+        match *self.lock() {
+            Phase::Head { since } => since + self.head_max,
+            Phase::Idle { since } => since + self.idle_max,
+            Phase::Busy { .. } => Instant::now() + self.head_max, // look again
+        }
+    }
+
+    /// Only with HTTP/1 do bytes begin a head: frames of HTTP/2 need not belong to a request.
+    fn bytes_came(&self) {
+        if self.speaks_http2() {
+            return;
+        }
+        let mut phase = self.lock();
+        if let Phase::Idle { .. } = *phase {
+            let since = Instant::now();
+            *phase = Phase::Head { since };
+        }
+    }
+
+    fn request_ended(&self) {
+        let mut phase = self.lock();
+        let since = Instant::now();
+        *phase = match *phase {
+            Phase::Busy { requests } if 1 < requests => Phase::Busy {
+                requests: requests - 1,
+            },
+            Phase::Busy { .. } | Phase::Head { .. } | Phase::Idle { .. } => Phase::Idle { since },
+        };
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Phase> {
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+pub(crate) struct InFlight(Arc<Activity>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.request_ended();
+    }
+}
+
+/// An answer's body, which keeps its request in flight until it is sent.
+#[derive(Debug)]
+pub(crate) struct Answer<B> {
+    body: B,
+    _in_flight: InFlight,
+}
+
+impl<B> Answer<B> {
+    pub(crate) fn new(body: B, in_flight: InFlight) -> Self {
+        Self {
+            body,
+            _in_flight: in_flight,
+        }
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for Answer<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A stream that reports arriving bytes and fails when its reader takes none for too long.
+#[derive(Debug)]
+pub(crate) struct Timed<S> {
+    stream: S,
+    activity: Arc<Activity>,
+    stall_max: Duration,
+    stall: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Timed<S> {
+    pub(crate) fn new(stream: S, activity: Arc<Activity>, stall_max: Duration) -> Self {
+        Self {
+            stream,
+            activity,
+            stall_max,
+            stall: None,
+        }
+    }
+
+    /// Turns a write that is pending for too long into an error.
+    fn bound<T>(&mut self, cx: &mut Context<'_>, written: Poll<Result<T>>) -> Poll<Result<T>> {
+        if written.is_ready() {
+            self.stall = None;
+            return written;
+        }
+        let stall_max = self.stall_max;
+        let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(stall_max)));
+        match stall.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(Err(Error::from(ErrorKind::TimedOut))),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Timed<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<Result<()>> {
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if before < buf.filled().len() {
+            self.activity.bytes_came();
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Timed<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.bound(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, parts);
+        self.bound(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.bound(cx, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let shut = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.bound(cx, shut)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    const HTTP_11: Version = Version::HTTP_11;
+    const HEAD: Duration = Duration::from_secs(10);
+    const IDLE: Duration = Duration::from_secs(75);
+
+    async fn patience(activity: &Activity) -> u64 {
+        let from = Instant::now();
+        activity.expired().await;
+        from.elapsed().as_secs()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn heads_idling_and_answers_have_different_patience() {
+        let activity = Activity::new(HEAD, IDLE);
+        assert_eq!(patience(&activity).await, 10);
+        let (first, second) = (activity.request(HTTP_11), activity.request(HTTP_11));
+        drop(first);
+        let busy = tokio::time::timeout(10 * IDLE, activity.expired()).await;
+        assert!(busy.is_err(), "an answer may take as long as it likes");
+        drop(second);
+        assert_eq!(patience(&activity).await, 75);
+        drop(activity.request(HTTP_11));
+        let (seconds, ()) = tokio::join!(patience(&activity), async {
+            sleep(Duration::from_secs(13)).await;
+            activity.bytes_came();
+        });
+        assert_eq!(seconds, 13 + 10);
+        drop(activity.request(Version::HTTP_2));
+        activity.bytes_came();
+        assert_eq!(patience(&activity).await, 75, "a ping begins no request");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_stops_reading_is_given_up() {
+        let (ours, mut theirs) = tokio::io::duplex(4);
+        let mut timed = Timed::new(ours, Activity::new(HEAD, IDLE), Duration::from_secs(30));
+        timed.write_all(b"1234").await.unwrap();
+        let error = timed.write_all(b"5678").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        theirs.read_exact(&mut [0; 4]).await.unwrap();
+    }
+}

@@ -1,0 +1,218 @@
+//! No request reaches a gated route without a live ticket.
+
+use std::time::{Duration, Instant};
+
+use catraca::base::ids::{Edition, Generation, Number, TicketId};
+use catraca::room::model::command::{AfterRevoke, RoomState};
+use catraca::token::ticket::Ticket;
+
+use crate::e2e::gateway::door::{Ana, Door, show};
+use crate::model::world::at;
+
+const ORDERS: &str = "/v1/shows/gala/orders";
+
+fn with<'a>(pass: &'a str, ticket: &'a str) -> [(&'a str, &'a str); 2] {
+    [("x-catraca-pass", pass), ("x-admission-ticket", ticket)]
+}
+
+/// A ticket that we would mint for somebody.
+fn minted(door: &Door, ana: &Ana, change: impl FnOnce(&mut Ticket)) -> String {
+    let number = Number(ana.number);
+    let mut ticket = Ticket {
+        show: show(),
+        fan: ana.fan,
+        id: door.keys.ticket_id(&show(), Edition(1), ana.fan, number),
+        edition: Edition(1),
+        generation: Generation(1),
+        issued_at: at(1_800_000_000_000),
+        expires_at: at(1_800_000_300_000),
+    };
+    change(&mut ticket);
+    ticket.mint(&door.keys)
+}
+
+#[tokio::test]
+async fn a_live_ticket_passes_as_header_and_as_cookie() {
+    let door = Door::open().await;
+    let (ana, ticket) = door.admitted().await;
+    let passed = door
+        .ask("POST", ORDERS, &with(&ana.pass, &ticket), "{}")
+        .await;
+    assert_eq!(passed.status, 200, "{passed:?}");
+    let cookie = format!(
+        "catraca-pass-gala={}; catraca-ticket-gala={ticket}",
+        ana.pass
+    );
+    let passed = door.ask("POST", ORDERS, &[("cookie", &cookie)], "{}").await;
+    assert_eq!(passed.status, 200);
+    assert_eq!(door.shop.reached().len(), 2);
+    let asked = door
+        .get("/v1/shows/gala/ticket", &[("cookie", &cookie)])
+        .await;
+    assert_eq!(
+        (asked.status, asked.json()["fan"].clone()),
+        (200, ana.fan.to_string().into())
+    );
+}
+
+#[tokio::test]
+async fn whoever_may_not_pass_gets_the_same_answer() {
+    let door = Door::open().await;
+    let (ana, ticket) = door.admitted().await;
+    let (bia, bias) = door.admitted().await;
+    let waiting = door.new_fan().await;
+    let elsewhere = minted(&door, &ana, |ticket| ticket.show = "other".parse().unwrap());
+    let outdated = minted(&door, &ana, |ticket| ticket.edition = Edition(7));
+    let early = minted(&door, &waiting, |_| {});
+    let mut answers = Vec::new();
+    for (why, headers) in [
+        ("nothing", vec![]),
+        ("no ticket", vec![("x-catraca-pass", ana.pass.as_str())]),
+        ("no pass", vec![("x-admission-ticket", ticket.as_str())]),
+        ("forged", with(&ana.pass, &format!("{ticket}A")).to_vec()),
+        ("cut", with(&ana.pass, &ticket[..ticket.len() - 9]).to_vec()),
+        ("no token", with(&ana.pass, "x").to_vec()),
+        ("a pass", with(&ana.pass, &ana.pass).to_vec()),
+        ("another fan's", with(&ana.pass, &bias).to_vec()),
+        ("another's pass", with(&bia.pass, &ticket).to_vec()),
+        ("a forged pass", with("c1.k1.AAAA.AAAA", &ticket).to_vec()),
+        ("another show's", with(&ana.pass, &elsewhere).to_vec()),
+        ("another edition's", with(&ana.pass, &outdated).to_vec()),
+        ("not called", with(&waiting.pass, &early).to_vec()),
+        (
+            "in the authorization",
+            vec![("authorization", ticket.as_str())],
+        ),
+    ] {
+        let answer = door.ask("POST", ORDERS, &headers, "{}").await;
+        assert_eq!(answer.status, 401, "{why}");
+        assert_eq!(answer.word(), "ticket-required", "{why}");
+        answers.push(answer.text);
+    }
+    answers.dedup();
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    let query = format!("{ORDERS}?ticket={ticket}");
+    assert_eq!(door.ask("POST", &query, &[], "{}").await.status, 401);
+    assert!(door.shop.reached().is_empty());
+}
+
+#[tokio::test]
+async fn two_credentials_that_differ_are_refused() {
+    let door = Door::open().await;
+    let (ana, ticket) = door.admitted().await;
+    let other = minted(&door, &ana, |ticket| ticket.id = TicketId([1; 16]));
+    let same = minted(&door, &ana, |ticket| {
+        ticket.expires_at = at(1_800_000_400_000)
+    });
+    for (second, status) in [(&other, 400), (&same, 200)] {
+        let cookie = format!("catraca-ticket-gala={second}");
+        let mut headers = with(&ana.pass, &ticket).to_vec();
+        headers.push(("cookie", &cookie));
+        assert_eq!(
+            door.ask("POST", ORDERS, &headers, "{}").await.status,
+            status
+        );
+    }
+    let mut twice = with(&ana.pass, &ticket).to_vec();
+    twice.push(("x-admission-ticket", &ticket));
+    assert_eq!(door.ask("POST", ORDERS, &twice, "{}").await.status, 400);
+    assert_eq!(door.shop.reached().len(), 1);
+}
+
+#[tokio::test]
+async fn an_admission_that_ended_is_refused_within_a_second() {
+    let door = Door::open().await;
+    let (ana, ticket) = door.admitted().await;
+    let headers = with(&ana.pass, &ticket);
+    assert_eq!(door.ask("POST", ORDERS, &headers, "{}").await.status, 200);
+    let revoked_at = Instant::now();
+    door.rooms
+        .revoke(&show(), vec![ana.fan], AfterRevoke::Out)
+        .await
+        .unwrap();
+    // However slow the machine is: what is sent a second later does not pass.
+    loop {
+        let sent_after = revoked_at.elapsed();
+        if door.ask("POST", ORDERS, &headers, "{}").await.status == 401 {
+            break;
+        }
+        assert!(sent_after < Duration::from_secs(1));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(door.status(&ana.pass).await.json()["reason"], "revoked");
+
+    let (bia, ticket) = door.admitted().await;
+    let headers = with(&bia.pass, &ticket);
+    assert_eq!(door.ask("POST", ORDERS, &headers, "{}").await.status, 200);
+    door.clock.advance_ms(300_000);
+    door.gateway.boards().step().await.unwrap();
+    assert_eq!(door.ask("POST", ORDERS, &headers, "{}").await.status, 401);
+}
+
+#[tokio::test]
+async fn who_leaves_takes_the_ticket_along() {
+    let door = Door::open().await;
+    let (ana, ticket) = door.admitted().await;
+    let headers = with(&ana.pass, &ticket);
+    assert_eq!(door.ask("POST", ORDERS, &headers, "{}").await.status, 200);
+    assert_eq!(
+        door.ask("DELETE", "/v1/shows/gala/place", &headers, "")
+            .await
+            .status,
+        204
+    );
+    assert_eq!(door.ask("POST", ORDERS, &headers, "{}").await.status, 401);
+}
+
+#[tokio::test]
+async fn browsers_are_led_to_the_room() {
+    let door = Door::open().await;
+    let html = [("accept", "text/html,*/*;q=0.8")];
+    let led = door.get("/shop/seats", &html).await;
+    assert_eq!((led.status, led.header("location")), (303, "/w/gala"));
+    assert_eq!(door.ask("POST", "/shop/seats", &html, "").await.status, 401);
+    assert_eq!(door.get("/shop/seats", &[]).await.status, 401);
+    assert_eq!(door.get("/v1/shows/gala/orders/1", &html).await.status, 401);
+    assert!(door.shop.reached().is_empty());
+    assert_eq!(door.get("/about", &html).await.status, 200);
+    let (ana, ticket) = door.admitted().await;
+    assert_eq!(
+        door.get("/shop/seats", &with(&ana.pass, &ticket))
+            .await
+            .status,
+        200
+    );
+}
+
+#[tokio::test]
+async fn a_pass_alone_opens_ones_own_order() {
+    let door = Door::open().await;
+    let ana = door.new_fan().await;
+    let headers = [("x-catraca-pass", ana.pass.as_str())];
+    assert_eq!(
+        door.get("/v1/shows/gala/orders/7", &headers).await.status,
+        200
+    );
+    let reached = door.shop.reached().remove(0);
+    assert_eq!(reached.headers["x-catraca-fan"], ana.fan.to_string());
+    assert!(!reached.headers.contains_key("x-catraca-ticket-id"));
+    assert_eq!(door.ask("POST", ORDERS, &headers, "{}").await.status, 401);
+}
+
+#[tokio::test]
+async fn off_means_no_gate_and_says_so() {
+    let door = Door::open().await;
+    let ana = door.new_fan().await;
+    door.turn(9, RoomState::Off).await;
+    let passed = door.ask("POST", ORDERS, &[], "{}").await;
+    assert_eq!((passed.status, passed.header("catraca-room")), (200, "off"));
+    let reached = door.shop.reached().remove(0);
+    assert!(!reached.headers.contains_key("x-catraca-fan"));
+    let passed = door.get("/v1/shows/gala/orders/7", &[]).await;
+    assert_eq!((passed.status, passed.header("catraca-room")), (200, "off"));
+    let status = door.status(&ana.pass).await;
+    assert_eq!((status.status, status.word().as_str()), (409, "off"));
+    door.turn(10, RoomState::Open).await;
+    let gated = door.ask("POST", ORDERS, &[], "{}").await;
+    assert_eq!((gated.status, gated.header("catraca-room")), (401, ""));
+}

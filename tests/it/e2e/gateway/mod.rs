@@ -1,0 +1,10 @@
+//! The gateway over real sockets, with an embedded room behind it and a small shop.
+
+mod away;
+mod door;
+mod forwarding;
+mod gate;
+mod hostile;
+mod limits;
+mod shop;
+mod visit;

@@ -1,0 +1,283 @@
+// One fan's visit: what is known, what to ask next, and what the answers change.
+//
+// The page lives on the board, which a CDN serves: it subtracts, and asks `status` only when its
+// place is reached, after a long sleep, and after the room's data was lost. `step` does what is due
+// and says when it wants to be called again; it may be called at any time.
+//
+// Absent on purpose: the document, the network, the clock and chance. All are handed in.
+
+import {
+  backoffMs, eta, isOlder, jitter, joinable, position, returnAfterMs, sameLine,
+} from "./line.js";
+
+const BOARD_MS = 5000;
+const IDLE_MS = 60_000;
+
+export class Visit {
+  /**
+   * @param api `board()`, `join(key)`, `status(pass, serving)`, `leave(pass)`: each answers
+   *   `{status, body, retryAfterMs}` and throws where there is no connection
+   * @param memory `load()` and `save(object)`: outlives the page, shared by its tabs
+   * @param random a number from 0 to 1
+   * @param newKey a new Idempotency-Key
+   * @param alone runs a function while no other tab does
+   */
+  constructor({ api, memory, random, newKey, alone }) {
+    Object.assign(this, { api, memory, random, newKey, alone });
+    this.me = memory.load();
+    this.board = null; // the newest one seen
+    this.opensAt = null;
+    this.answer = null; // the last word of `status`, where it was admitted or standby
+    this.notice = null; // lost, busy, full
+    this.missing = false; // no such show
+    this.slept = false;
+    this.boardAt = 0;
+    this.askAt = 0;
+    this.returnAt = null;
+    this.failures = { board: 0, ask: 0 };
+    this.notBefore = { board: 0, ask: 0 }; // what Retry-After asked for
+  }
+
+  /** Does what is due; answers with the milliseconds until something is due again. */
+  async step(now) {
+    if (this.boardAt <= now) await this.readBoard(now);
+    const what = this.ask(now);
+    if (what && this.askAt <= now) await this[what](now);
+    const next = this.ask(now) ? Math.min(this.boardAt, this.askAt) : this.boardAt;
+    return Math.max(250, next - now);
+  }
+
+  /** What there is to ask once it is due: join, status or nothing. */
+  ask(now) {
+    if (!this.board || this.missing) return null;
+    if (!this.me.pass) {
+      const asked = this.me.gone || this.me.void;
+      return !asked && joinable(this.board.state) ? "join" : null;
+    }
+    if (!sameLine(this.me, this.board)) {
+      if (this.returnAt === null) {
+        const perSecond = this.board.poll?.restore_per_s ?? 20_000;
+        this.returnAt = now + returnAfterMs(this.me.position ?? 1, perSecond, this.random());
+        this.askAt = Math.max(this.askAt, this.returnAt);
+      }
+      return "status";
+    }
+    this.returnAt = null;
+    return this.isReached() || this.slept ? "status" : null;
+  }
+
+  isReached() {
+    return this.me.place <= this.me.serving;
+  }
+
+  async readBoard(now) {
+    const answer = await this.call(() => this.api.board(), "board", now);
+    if (answer.status === 404) this.missing = true;
+    if (answer.status !== 200) {
+      this.boardAt = answer.retryAt;
+      return;
+    }
+    this.missing = false;
+    const board = answer.body;
+    const pause = this.me.gone ? IDLE_MS : (board.poll?.board_ms ?? BOARD_MS);
+    this.boardAt = now + jitter(pause, this.random());
+    if (isOlder(board, this.board)) return;
+    this.board = board;
+    this.opensAt = board.opens_in_ms == null ? null : now + board.opens_in_ms;
+    if (board.state === "scheduled" && this.opensAt !== null) {
+      // All who wait for the door look within the same second: chance, not a fast clock, decides.
+      const soon = Math.max(this.opensAt, now) + 250 + 1000 * this.random();
+      this.boardAt = Math.min(this.boardAt, soon);
+    }
+    if (this.me.pass && sameLine(this.me, board)) this.advance(board.serving, now);
+  }
+
+  /** Serving has got so far. Copies of the board differ: the greatest one counts. */
+  advance(serving, now) {
+    const before = this.isReached();
+    const { me } = this;
+    me.serving = Math.max(me.serving, serving);
+    me.position = position(me.place, me.serving, this.board.gaps);
+    if (!before && this.isReached()) this.askAt = this.earliest("ask", now);
+    this.memory.save(me);
+  }
+
+  async join(now) {
+    await this.alone(async () => {
+      this.me = this.memory.load();
+      if (this.me.pass) return; // another tab was first
+      if (!this.me.key) this.remember({ ...this.me, key: this.newKey() });
+      const answer = await this.call(() => this.api.join(this.me.key), "ask", now);
+      const { status, body } = answer;
+      if (status === 200 || status === 201) {
+        const { fan, number, place, pass } = body;
+        const { edition, generation, serving } = this.board;
+        const start = body.position ?? 1;
+        this.remember({
+          fan, number, place, pass, edition, generation, serving, start, position: start,
+        });
+        this.advance(serving, now);
+        this.notice = null;
+        this.askAt = now;
+        return;
+      }
+      this.askAt = answer.retryAt;
+      if (isWord(body, "full")) this.notice = "full";
+      if (isWord(body, "bad-key")) this.remember({});
+      // Scheduled, sold out or closed by now: the next board says so to everybody.
+      if (status === 409) this.boardAt = Math.min(this.boardAt, now + 1000);
+    });
+  }
+
+  async status(now) {
+    const answer = await this.call(
+      () => this.api.status(this.me.pass, this.me.serving), "ask", now,
+    );
+    const { status, body } = answer;
+    if (status === 401) {
+      this.forget({ void: true });
+      return;
+    }
+    if (status !== 200) {
+      this.askAt = answer.retryAt;
+      return;
+    }
+    this.slept = false;
+    this.returnAt = null;
+    const pause = Math.min(60_000, Math.max(1000, body.poll_after_ms ?? BOARD_MS));
+    this.askAt = now + jitter(pause, this.random());
+    if (body.state === "gone") {
+      this.forget({ gone: body.reason ?? "expired" });
+      return;
+    }
+    this.hear(body, now);
+  }
+
+  /** Takes over what `status` said of a fan who is in the room. */
+  hear(body, now) {
+    const { me, board } = this;
+    const serving = sameLine(me, board) ? me.serving : 0;
+    me.edition = board.edition;
+    me.generation = board.generation;
+    me.place = body.place ?? me.place;
+    me.number ??= me.place;
+    me.serving = Math.max(serving, body.serving ?? 0);
+    me.position = position(me.place, me.serving, board.gaps);
+    me.start = Math.max(me.start ?? 1, me.position);
+    this.memory.save(me);
+    this.answer = null;
+    if (body.state === "standby") this.answer = { state: "standby" };
+    if (body.state === "admitted") {
+      const endsAt = now + body.ticket_expires_in_ms;
+      this.answer = { state: "admitted", enter: body.enter, endsAt };
+      this.askAt = Math.min(this.askAt, endsAt + 1000); // so that the end is told when it comes
+    }
+  }
+
+  /** Gives up place or turn. */
+  async leave(now) {
+    const { status } = await this.call(() => this.api.leave(this.me.pass), "ask", now);
+    if ([204, 401, 404].includes(status)) this.forget({ gone: "left" });
+  }
+
+  /** Joins anew, after a turn that is over. */
+  joinAgain(now) {
+    this.forget({});
+    this.hurry(now);
+  }
+
+  /** Another tab has changed what is remembered. */
+  reload(now) {
+    const before = this.me.pass;
+    this.me = this.memory.load();
+    if (this.me.pass === before) return;
+    this.answer = null;
+    this.askAt = this.earliest("ask", now);
+  }
+
+  /** The page was away for so long: look at the board at once, and ask after a long sleep. */
+  wake(now, awayMs) {
+    if (BOARD_MS < awayMs) this.boardAt = Math.min(this.boardAt, this.earliest("board", now));
+    if (awayMs < IDLE_MS) return;
+    this.slept = true;
+    this.askAt = Math.min(this.askAt, this.earliest("ask", now));
+  }
+
+  /** Does next what it would do later, but not before the server wants it. */
+  hurry(now) {
+    this.boardAt = Math.min(this.boardAt, this.earliest("board", now));
+    this.askAt = Math.min(this.askAt, this.earliest("ask", now));
+  }
+
+  earliest(kind, now) {
+    return Math.max(now, this.notBefore[kind]);
+  }
+
+  /** What there is to say at this moment, for `screen`. */
+  facts(now) {
+    const { me, board, notice } = this;
+    const left_ms = this.answer?.endsAt === undefined ? 0 : Math.max(0, this.answer.endsAt - now);
+    const known = {
+      state: this.state(), notice: me.void ? "void" : notice,
+      number: me.number, place: me.place, position: me.position, start: me.start,
+      serving: me.serving ?? board?.serving, reason: me.gone,
+      enter: this.answer ? this.answer.enter : board?.shop_url, left_ms,
+    };
+    if (!board) return known;
+    const opens_in_ms = this.opensAt === null ? null : Math.max(0, this.opensAt - now);
+    const isOpen = board.state !== "early"; // before, only with an hour of opening
+    const beforeMs = isOpen ? 0 : opens_in_ms;
+    return {
+      ...known, name: board.name, message: board.message,
+      eta: me.place && beforeMs !== null ? eta(me.position, board, beforeMs) : null,
+      cause: board.cause, reach: board.reach, opens_in_ms,
+      sold_out_at: board.sold_out_at,
+    };
+  }
+
+  state() {
+    const { me, board } = this;
+    if (this.missing) return "missing";
+    if (me.gone) return "gone";
+    if (this.answer) return this.answer.state;
+    if (!board) return me.pass && 0 < this.failures.board ? "waiting" : "loading";
+    if (me.pass && !sameLine(me, board)) return "restoring";
+    if (["scheduled", "sold_out", "closed", "off"].includes(board.state)) return board.state;
+    if (me.void) return "none";
+    if (!me.pass) return "loading";
+    return board.state === "open" ? "waiting" : board.state;
+  }
+
+  /** One request: counts failures in a row and keeps off for as long as it is told to. */
+  async call(request, kind, now) {
+    let answer;
+    try {
+      answer = await request();
+    } catch {
+      answer = { status: 0 };
+    }
+    const isAnswer = answer.status !== 0 && answer.status !== 429 && answer.status < 500;
+    this.failures[kind] = isAnswer ? 0 : this.failures[kind] + 1;
+    if (isAnswer && this.failures.board + this.failures.ask === 0) this.notice = null;
+    if (!isAnswer) this.notice = answer.status === 0 ? "lost" : "busy";
+    if (answer.retryAfterMs) this.notBefore[kind] = now + answer.retryAfterMs;
+    const failures = Math.max(1, this.failures[kind]);
+    const retryAt = now + backoffMs(failures, answer.retryAfterMs, this.random());
+    return { body: null, ...answer, retryAt };
+  }
+
+  remember(me) {
+    this.me = me;
+    this.memory.save(me);
+  }
+
+  forget(tombstone) {
+    this.answer = null;
+    this.returnAt = null;
+    this.remember(tombstone);
+  }
+}
+
+function isWord(problem, word) {
+  return problem?.type === `urn:catraca:problem:${word}`;
+}
