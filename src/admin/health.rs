@@ -1,0 +1,61 @@
+//! Whether the process lives and can serve, and its metrics.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::admin::Admin;
+use crate::http::problem::Problem;
+use crate::telemetry::Exposition;
+use crate::telemetry::phase::Phase;
+
+/// What readiness and metrics are read from.
+#[derive(Debug)]
+pub struct Health {
+    /// Where the process is in its life.
+    pub phase: watch::Receiver<Phase>,
+    /// The metrics of the process.
+    pub exposition: Exposition,
+}
+
+/// `GET /livez`: 200 while the process runs.
+pub async fn livez() -> &'static str {
+    "ok\n"
+}
+
+/// `GET /readyz`: 200 while the process can serve; else 503, naming what fails.
+pub async fn readyz(State(admin): State<Admin>) -> Response {
+    let word = |ok: bool| if ok { "ok" } else { "failing" };
+    let phase = *admin.health.phase.borrow();
+    let database = admin.shows.list().await.is_ok();
+    let room = admin.rooms.shows().await.is_ok();
+    let status = if phase == Phase::Ready && database && room {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
+    let body = json!({
+        "process": phase.word(),
+        "database": word(database),
+        "room": word(room),
+    });
+    (status, axum::Json(body)).into_response()
+}
+
+/// `GET /metrics`: the Prometheus text format.
+pub async fn metrics(State(admin): State<Admin>) -> Response {
+    let text = admin.health.exposition.render();
+    (
+        [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
+        text,
+    )
+        .into_response()
+}
+
+/// Every other path.
+pub async fn not_found() -> Problem {
+    Problem::not_found("not-found", "There is nothing here.")
+}

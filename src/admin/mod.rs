@@ -1,0 +1,66 @@
+//! The operators' door: shows and their states, journeys, dead letters; its own listener.
+//!
+//! Every request carries a bearer token, which has a name and a role. Viewers read, operators change
+//! what a sale day changes, admins create shows. Every change leaves an audit row in the transaction
+//! that made it, under the token's name.
+
+pub mod access;
+pub mod audit;
+pub mod health;
+pub mod shows;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware;
+use axum::routing::{get, post};
+use tokio::sync::Notify;
+
+use crate::admin::access::Access;
+use crate::admin::health::Health;
+use crate::base::time::Clock;
+use crate::room::Rooms;
+use crate::show::Store;
+
+/// What the admin API needs.
+#[derive(Debug, Clone)]
+pub struct Admin {
+    /// Who may do what.
+    pub access: Arc<Access>,
+    /// Shows in SQL.
+    pub shows: Arc<dyn Store>,
+    /// The rooms, for what is live.
+    pub rooms: Rooms,
+    /// The wall clock.
+    pub clock: Arc<dyn Clock>,
+    /// Wakes whoever carries out what an operator decided.
+    pub changed: Arc<Notify>,
+    /// What `/readyz` asks.
+    pub health: Arc<Health>,
+}
+
+/// The routes of the operators' listener. `others` are routes of other services that only operators
+/// may use; what they change is audited here.
+pub fn router(admin: Admin, others: Router) -> Router {
+    let others = others.layer(middleware::from_fn_with_state(admin.clone(), audit::acts));
+    let guarded = Router::new()
+        .route("/admin/v1/shows", get(shows::list))
+        .route(
+            "/admin/v1/shows/{show}",
+            get(shows::read).put(shows::put).patch(shows::patch),
+        )
+        .route("/admin/v1/shows/{show}/{verb}", post(shows::verb))
+        .with_state(admin.clone())
+        .merge(others)
+        .layer(middleware::from_fn_with_state(
+            admin.access.clone(),
+            access::require_token,
+        ));
+    Router::new()
+        .route("/livez", get(health::livez)) // the process runs
+        .route("/readyz", get(health::readyz)) // it can serve; names what it lacks
+        .route("/metrics", get(health::metrics)) // Prometheus text
+        .with_state(admin)
+        .merge(guarded)
+        .fallback(health::not_found)
+}

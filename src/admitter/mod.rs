@@ -1,0 +1,128 @@
+//! Lets people in: ticks every show it leads, and keeps SQL and the rooms in step.
+//!
+//! Any number of admitters may run. The room's lease decides who leads a show, and the quota inside
+//! the room decides how many are called, so two admitters that both believe they lead do no harm.
+//! The loop is a step and a rhythm: `step.rs` visits the shows that are due; here is how long to
+//! rest. Nothing is remembered that a successor would need.
+
+pub mod ledger;
+pub mod mend;
+pub mod pace;
+pub mod settings;
+pub mod step;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::admitter::step::Led;
+use crate::base::ids::ShowId;
+use crate::base::time::Clock;
+use crate::room::Rooms;
+use crate::show::{Show, Store};
+
+/// How often the list of shows is read from SQL, and how long an admitter rests at most.
+const LIST_EVERY: Duration = Duration::from_secs(1);
+
+/// One admitter.
+#[derive(Debug)]
+pub struct Admitter {
+    rooms: Rooms,
+    shows: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    holder: String,
+    nudge: Arc<Notify>,
+    listed_at: Option<Instant>,
+    list: Vec<Show>,
+    led: BTreeMap<ShowId, Led>,
+}
+
+impl Admitter {
+    /// An admitter that goes by the name of `holder`, which must be unique to the process.
+    pub fn new(
+        rooms: Rooms,
+        shows: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        holder: String,
+        nudge: Arc<Notify>,
+    ) -> Self {
+        let (listed_at, list, led) = (None, Vec::new(), BTreeMap::new());
+        Self {
+            rooms,
+            shows,
+            clock,
+            holder,
+            nudge,
+            listed_at,
+            list,
+            led,
+        }
+    }
+
+    /// Ticks until it is stopped. A nudge (an operator changed something) ends the rest early.
+    ///
+    /// # Errors
+    /// None: what fails is logged and tried again.
+    pub async fn run(mut self, stop: CancellationToken) -> anyhow::Result<()> {
+        while !stop.is_cancelled() {
+            let pause = self.step().await;
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                () = self.nudge.notified() => self.listed_at = None,
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+        self.finish().await;
+        Ok(())
+    }
+
+    /// Visits every show that is due; says how long to rest. Each visit may run twice: the room's
+    /// quota, the versions and the generations in SQL bound what it does.
+    pub async fn step(&mut self) -> Duration {
+        let now = Instant::now();
+        if self.listed_at.is_none_or(|at| LIST_EVERY <= now - at) {
+            self.read_list(now).await;
+        }
+        let list = std::mem::take(&mut self.list);
+        for show in &list {
+            let mut led = self.led.remove(&show.id).unwrap_or_else(|| Led::new(now));
+            if led.is_due(now, show) {
+                self.visit(show, &mut led).await;
+            }
+            self.led.insert(show.id.clone(), led);
+        }
+        self.list = list;
+        let now = Instant::now();
+        let next = self.led.values().map(Led::due_at).min();
+        next.map_or(LIST_EVERY, |at| at.saturating_duration_since(now))
+            .min(LIST_EVERY)
+    }
+
+    async fn read_list(&mut self, now: Instant) {
+        match self.shows.list().await {
+            Ok(list) => {
+                self.led
+                    .retain(|id, _| list.iter().any(|show| show.id == *id));
+                self.list = list;
+            }
+            Err(error) => tracing::warn!("cannot list shows: {:#}", anyhow::Error::from(error)),
+        }
+        self.listed_at = Some(now);
+    }
+
+    /// Copies what the ledgers still hold and resigns, so that a stopped process leaves nothing
+    /// uncopied and nobody waits for its leases to run out.
+    async fn finish(&mut self) {
+        let list = std::mem::take(&mut self.list);
+        for show in &list {
+            if self.led.remove(&show.id).is_some_and(|led| led.leads()) {
+                self.resign(show).await;
+            }
+        }
+    }
+}

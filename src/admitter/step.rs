@@ -1,0 +1,283 @@
+//! One visit to one show: bring the room up to SQL's word, tick, copy the ledger, keep a checkpoint.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::admitter::Admitter;
+use crate::admitter::ledger::row_of;
+use crate::admitter::mend::{Attempt, MendError, mend};
+use crate::admitter::pace::{Pace, Seen};
+use crate::admitter::settings::configure;
+use crate::base::ids::Number;
+use crate::base::limits::{
+    LEASE_TTL_MS, LEDGER_COPY_EVERY_MS, LEDGER_COPY_MAX, NUMBER_BLOCK, TICK_EVERY_MS,
+};
+use crate::room::StoreError as RoomError;
+use crate::room::model::command::{Board, RoomState, Step, Tick, Ticked};
+use crate::show::{Checkpoint, Show, StoreError as ShowError};
+use crate::telemetry::metrics;
+
+const TICK_EVERY: Duration = Duration::from_millis(TICK_EVERY_MS);
+const COPY_EVERY: Duration = Duration::from_millis(LEDGER_COPY_EVERY_MS);
+/// How often a board is read, a checkpoint kept, and a follower asks for the lead.
+const SECOND: Duration = Duration::from_secs(1);
+
+/// What an admitter remembers of one show between two visits.
+#[derive(Debug)]
+pub struct Led {
+    tick_at: Instant,
+    copy_at: Instant,
+    board_at: Instant,
+    board: Option<Board>,
+    pace: Option<Pace>,
+}
+
+impl Led {
+    /// A show that has not been visited yet, due now.
+    pub fn new(now: Instant) -> Self {
+        Self {
+            tick_at: now,
+            copy_at: now,
+            board_at: now,
+            board: None,
+            pace: None,
+        }
+    }
+
+    /// Whether this admitter leads the show, as far as it knows.
+    pub fn leads(&self) -> bool {
+        self.pace.is_some()
+    }
+
+    /// When the show is due again.
+    pub fn due_at(&self) -> Instant {
+        if self.pace.is_some() {
+            self.tick_at.min(self.copy_at)
+        } else {
+            self.tick_at
+        }
+    }
+
+    /// Whether the show is due: by the clock, or because an operator has changed it.
+    pub fn is_due(&self, now: Instant, show: &Show) -> bool {
+        self.due_at() <= now || self.is_behind(show)
+    }
+
+    /// Whether the room has yet to be told what SQL says.
+    fn is_behind(&self, show: &Show) -> bool {
+        self.board
+            .as_ref()
+            .is_some_and(|board| board.version < show.version)
+    }
+}
+
+/// Why a visit ended early.
+#[derive(Debug, thiserror::Error)]
+enum VisitError {
+    #[error(transparent)]
+    Room(#[from] RoomError),
+    #[error(transparent)]
+    Show(#[from] ShowError),
+    #[error(transparent)]
+    Mend(#[from] MendError),
+}
+
+impl Admitter {
+    pub(super) async fn visit(&mut self, show: &Show, led: &mut Led) {
+        let now = Instant::now();
+        let outcome = match self.try_visit(show, led, now).await {
+            Err(VisitError::Room(RoomError::Unfenced)) => self.mend(show, led).await,
+            other => other,
+        };
+        if let Err(error) = outcome {
+            let error = anyhow::Error::from(error);
+            tracing::warn!(show.id = %show.id, "cannot tick: {error:#}");
+            led.tick_at = now + SECOND;
+            led.copy_at = now + SECOND;
+            led.board = None;
+        }
+    }
+
+    async fn try_visit(
+        &mut self,
+        show: &Show,
+        led: &mut Led,
+        now: Instant,
+    ) -> Result<(), VisitError> {
+        if led.board.is_none() || led.is_behind(show) || led.board_at <= now {
+            self.read_board(show, led, now).await?;
+        }
+        if led.tick_at <= now {
+            self.tick(show, led, now).await?;
+        }
+        if led.pace.is_some() && led.copy_at <= now {
+            led.copy_at = now + COPY_EVERY;
+            self.copy_ledger(show).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads the board, tells the room what SQL decided since, and, as leader, keeps a checkpoint.
+    async fn read_board(
+        &mut self,
+        show: &Show,
+        led: &mut Led,
+        now: Instant,
+    ) -> Result<(), VisitError> {
+        led.board_at = now + SECOND;
+        let mut board = self.rooms.board(&show.id).await?;
+        if board.version < show.version {
+            self.rooms.configure(&show.id, configure(show)).await?;
+            board = self.rooms.board(&show.id).await?;
+        }
+        metrics::room(show.id.as_str(), board.waiting, board.live, board.uncopied);
+        if led.pace.is_some() {
+            self.shows
+                .checkpoint(&show.id, &checkpoint_of(&board))
+                .await?;
+        }
+        led.board = Some(board);
+        Ok(())
+    }
+
+    async fn tick(&mut self, show: &Show, led: &mut Led, now: Instant) -> Result<(), VisitError> {
+        let Some(board) = &led.board else {
+            return Ok(());
+        };
+        let seen = seen_of(board);
+        let pace = led.pace.get_or_insert_with(|| Pace::resume(board.measured));
+        let want = pace.ask(seen);
+        let tick = Tick {
+            holder: self.holder.clone(),
+            want,
+            lease_ttl_ms: LEASE_TTL_MS,
+            measured: pace.measured(),
+        };
+        match self.rooms.tick(&show.id, tick).await? {
+            Ticked::Follower { holder } => {
+                metrics::tick("follower");
+                tracing::debug!(show.id = %show.id, lease.holder = holder, "another admitter leads");
+                led.pace = None;
+                led.tick_at = now + SECOND;
+            }
+            Ticked::Leader(step) => {
+                metrics::tick(step.why.word());
+                metrics::called(step.count);
+                pace.after(self.clock.now(), want, &step, seen);
+                led.tick_at = now + rest(&step);
+                if board.state != step.state {
+                    tracing::info!(show.id = %show.id, state = step.state.word(), "room state");
+                    led.board_at = now;
+                }
+                self.raise_ceiling(show, &step).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn raise_ceiling(&self, show: &Show, step: &Step) -> Result<(), VisitError> {
+        if NUMBER_BLOCK / 2 <= step.ceiling.0.saturating_sub(step.issued.0) {
+            return Ok(());
+        }
+        // SQL first: a number above SQL's ceiling could be issued again after a loss.
+        let ceiling = Number(step.ceiling.0 + NUMBER_BLOCK);
+        self.shows.raise_ceiling(&show.id, ceiling).await?;
+        self.rooms.raise_ceiling(&show.id, ceiling).await?;
+        Ok(())
+    }
+
+    /// Copies one page of the ledger and trims what is copied; whether there may be more.
+    async fn copy_ledger(&self, show: &Show) -> Result<bool, VisitError> {
+        let entries = self.rooms.ledger(&show.id, LEDGER_COPY_MAX).await?;
+        let Some(last) = entries.last() else {
+            return Ok(false);
+        };
+        let through = last.seq;
+        let rows: Vec<_> = entries
+            .iter()
+            .map(|entry| row_of(show.edition, entry))
+            .collect();
+        if self.shows.append_ledger(&show.id, &rows).await? {
+            self.rooms.trim(&show.id, through).await?;
+        }
+        Ok(entries.len() == LEDGER_COPY_MAX)
+    }
+
+    /// What a leader does before it goes: copies the rest of the ledger, gives up the lease.
+    pub(super) async fn resign(&mut self, show: &Show) {
+        let resigned = async {
+            while self.copy_ledger(show).await? {}
+            let board = self.rooms.board(&show.id).await?;
+            self.shows
+                .checkpoint(&show.id, &checkpoint_of(&board))
+                .await?;
+            let tick = Tick {
+                holder: self.holder.clone(),
+                want: 0,
+                lease_ttl_ms: 0,
+                measured: board.measured,
+            };
+            self.rooms.tick(&show.id, tick).await?;
+            Ok::<(), VisitError>(())
+        };
+        if let Err(error) = resigned.await {
+            let error = anyhow::Error::from(error);
+            tracing::warn!(show.id = %show.id, "cannot copy the rest of the ledger: {error:#}");
+        }
+    }
+
+    async fn mend(&mut self, show: &Show, led: &mut Led) -> Result<(), VisitError> {
+        *led = Led::new(Instant::now() + TICK_EVERY);
+        // The list may be a second old; a mend goes by what SQL says now.
+        let Some(current) = self.shows.get(&show.id).await? else {
+            return Ok(());
+        };
+        match mend(&self.rooms, self.shows.as_ref(), &current).await? {
+            Attempt::Whole(generation) => {
+                metrics::mend("whole");
+                tracing::info!(show.id = %show.id, generation = generation.0, "room is whole");
+                self.listed_at = None;
+            }
+            Attempt::Overtaken => metrics::mend("overtaken"),
+        }
+        Ok(())
+    }
+}
+
+/// How long to rest after a tick: a tenth of a second, or until the quota frees something, or a
+/// second where nothing can happen but by an operator's hand.
+fn rest(step: &Step) -> Duration {
+    match step.state {
+        RoomState::Closed | RoomState::SoldOut | RoomState::Off => SECOND,
+        RoomState::Scheduled
+        | RoomState::Early
+        | RoomState::Open
+        | RoomState::Paused
+        | RoomState::Restoring => match step.free_in_ms {
+            Some(ms) => Duration::from_millis(ms.max(1)).min(TICK_EVERY),
+            None => TICK_EVERY,
+        },
+    }
+}
+
+fn seen_of(board: &Board) -> Seen {
+    Seen {
+        rate: board.settings.rate,
+        window_ms: board.settings.window_ms,
+        free: board.stock.map(|stock| stock.free),
+        sold: board.stock.map(|stock| stock.sold),
+    }
+}
+
+fn checkpoint_of(board: &Board) -> Checkpoint {
+    Checkpoint {
+        generation: board.generation,
+        state: board.state.word().to_owned(),
+        verb_version: board.verb_version,
+        issued: board.issued,
+        serving: board.serving,
+        waiting: board.waiting,
+        at: board.now,
+    }
+}

@@ -1,0 +1,265 @@
+//! The admin API over SQLite: versions, roles, rules, audit.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use catraca::admin::access::{Access, Operator, Role};
+use catraca::admin::health::Health;
+use catraca::admin::{Admin, router};
+use catraca::base::time::{Clock, SystemClock};
+use catraca::driver::schema::CATRACA;
+use catraca::driver::sql::Sqlite;
+use catraca::room::Rooms;
+use catraca::room::in_memory::InMemory;
+use catraca::show::in_sqlite::InSqlite;
+use catraca::telemetry::Exposition;
+use catraca::telemetry::phase::Phase;
+use http::{Request, StatusCode};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tokio::sync::{Notify, watch};
+use tower::ServiceExt;
+
+struct World {
+    router: Router,
+    db: Sqlite,
+    phase: watch::Sender<Phase>,
+    _folder: tempfile::TempDir,
+}
+
+/// Status, ETag, body.
+type Answer = (StatusCode, Option<String>, Value);
+
+impl World {
+    async fn open() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let room = InMemory::open(&folder.path().join("room.db"), clock.clone())
+            .await
+            .unwrap();
+        let db = Sqlite::open(&folder.path().join("catraca.db"), CATRACA)
+            .await
+            .unwrap();
+        let mut access = Access::default();
+        for role in [Role::Viewer, Role::Operator, Role::Admin] {
+            let name = format!("a {role}");
+            access.allow(Access::hash(&role.to_string()), Operator { name, role });
+        }
+        let (phase, seen) = watch::channel(Phase::Ready);
+        let admin = Admin {
+            access: Arc::new(access),
+            shows: Arc::new(InSqlite::new(db.clone())),
+            rooms: Rooms::new(Arc::new(room)),
+            clock,
+            changed: Arc::new(Notify::new()),
+            health: Arc::new(Health {
+                phase: seen,
+                exposition: Exposition::detached().unwrap(),
+            }),
+        };
+        Self {
+            router: router(admin, Router::new()),
+            db,
+            phase,
+            _folder: folder,
+        }
+    }
+
+    async fn ask(&self, token: &str, line: &str, if_match: Option<&str>, body: Value) -> Answer {
+        let (method, path) = line.split_once(' ').unwrap();
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("authorization", format!("Bearer {token}"));
+        if let Some(version) = if_match {
+            request = request.header("if-match", version);
+        }
+        let request = request.body(Body::from(body.to_string())).unwrap();
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (head, body) = response.into_parts();
+        let etag = head
+            .headers
+            .get("etag")
+            .map(|value| value.to_str().unwrap().to_owned());
+        let bytes = body.collect().await.unwrap().to_bytes();
+        (
+            head.status,
+            etag,
+            serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+        )
+    }
+}
+
+fn settings() -> Value {
+    serde_json::from_str(
+        r#"{"name": "Show", "rate": 30, "sections":
+            [{"name": "B", "seats": 600, "price": {"amount": 390.10, "currency": "BRL"}}]}"#,
+    )
+    .unwrap()
+}
+
+#[tokio::test]
+async fn a_show_is_created_changed_and_versioned() {
+    let world = World::open().await;
+    let (status, etag, body) = world
+        .ask("admin", "PUT /admin/v1/shows/s", None, settings())
+        .await;
+    assert_eq!(
+        (status, etag.as_deref()),
+        (StatusCode::CREATED, Some("\"1\"")),
+        "{body}"
+    );
+    assert_eq!(body["settings"]["rate_max"], 60);
+    let stored: String = sqlx::query_scalar("select settings from shows")
+        .fetch_one(&world.db.read)
+        .await
+        .unwrap();
+    assert!(stored.contains(r#""amount":390.10,"#), "{stored}");
+
+    let again = world
+        .ask("admin", "PUT /admin/v1/shows/s", None, settings())
+        .await;
+    assert_eq!(again.0, StatusCode::CONFLICT);
+    let stale = world
+        .ask("admin", "PUT /admin/v1/shows/s", Some("\"7\""), settings())
+        .await;
+    assert_eq!(
+        (stale.0, &stale.2["version"]),
+        (StatusCode::PRECONDITION_FAILED, &json!(1))
+    );
+
+    let faster = json!({"rate": 45, "message": {"en": "Hello"}});
+    let (status, etag, body) = world
+        .ask("operator", "PATCH /admin/v1/shows/s", None, faster)
+        .await;
+    assert_eq!(
+        (status, etag.as_deref()),
+        (StatusCode::OK, Some("\"2\"")),
+        "{body}"
+    );
+    assert_eq!(
+        (&body["settings"]["rate"], &body["settings"]["name"]),
+        (&json!(45), &json!("Show"))
+    );
+
+    let (_, _, list) = world
+        .ask("viewer", "GET /admin/v1/shows", None, json!({}))
+        .await;
+    assert_eq!(list["shows"][0]["version"], 2);
+    assert_eq!(list["shows"][0]["room"]["state"], "unfenced");
+}
+
+#[tokio::test]
+async fn a_rate_above_the_ceiling_is_refused_with_what_it_would_mean() {
+    let world = World::open().await;
+    world
+        .ask("admin", "PUT /admin/v1/shows/s", None, settings())
+        .await;
+    let too_fast = world
+        .ask(
+            "operator",
+            "PATCH /admin/v1/shows/s",
+            None,
+            json!({"rate": 61}),
+        )
+        .await;
+    assert_eq!(
+        (too_fast.0, &too_fast.2["rate_max"]),
+        (StatusCode::UNPROCESSABLE_ENTITY, &json!(60))
+    );
+    assert_eq!(too_fast.2["would_sell_out_in_s"], 4);
+    let meant = json!({"rate": 61, "rate_max": 100});
+    let (status, _, body) = world
+        .ask("operator", "PATCH /admin/v1/shows/s", None, meant)
+        .await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+    for (bad, word) in [
+        (json!({"rate": -1}), "settings-refused"),
+        (json!({"colour": "red"}), "settings-refused"),
+        (json!([1]), "bad-json"),
+    ] {
+        let (_, _, body) = world
+            .ask("operator", "PATCH /admin/v1/shows/s", None, bad)
+            .await;
+        assert_eq!(body["type"], format!("urn:catraca:problem:{word}"));
+    }
+}
+
+#[tokio::test]
+async fn verbs_need_a_role_and_leave_an_audit_row() {
+    let world = World::open().await;
+    world
+        .ask("admin", "PUT /admin/v1/shows/s", None, settings())
+        .await;
+    let (status, _, body) = world
+        .ask("operator", "POST /admin/v1/shows/s/open", None, json!({}))
+        .await;
+    assert_eq!(
+        (status, &body["state"], &body["version"]),
+        (StatusCode::OK, &json!("open"), &json!(2))
+    );
+    for (token, line, expected) in [
+        (
+            "viewer",
+            "POST /admin/v1/shows/s/pause",
+            StatusCode::FORBIDDEN,
+        ),
+        ("operator", "PUT /admin/v1/shows/t", StatusCode::FORBIDDEN),
+        ("stranger", "GET /admin/v1/shows", StatusCode::UNAUTHORIZED),
+        ("admin", "GET /admin/v1/shows/t", StatusCode::NOT_FOUND),
+        (
+            "admin",
+            "POST /admin/v1/shows/t/open",
+            StatusCode::NOT_FOUND,
+        ),
+        (
+            "admin",
+            "POST /admin/v1/shows/s/burn",
+            StatusCode::NOT_FOUND,
+        ),
+        ("admin", "GET /admin/v1/shows/Bad!", StatusCode::BAD_REQUEST),
+        ("admin", "GET /nowhere", StatusCode::NOT_FOUND),
+    ] {
+        let (status, _, body) = world.ask(token, line, None, settings()).await;
+        assert_eq!(status, expected, "{token} {line}: {body}");
+    }
+    let rows: Vec<(String, String, String)> =
+        sqlx::query_as("select who, role, action from audit order by id")
+            .fetch_all(&world.db.read)
+            .await
+            .unwrap();
+    let row = |who: &str, role: &str, action: &str| (who.into(), role.into(), action.into());
+    assert_eq!(
+        rows,
+        [
+            row("a admin", "admin", "create"),
+            row("a operator", "operator", "open")
+        ]
+    );
+}
+
+#[tokio::test]
+async fn readiness_names_what_fails() {
+    let world = World::open().await;
+    let ready = world.ask("", "GET /readyz", None, json!({})).await;
+    assert_eq!(
+        (ready.0, &ready.2["database"]),
+        (StatusCode::OK, &json!("ok"))
+    );
+    for open_to_all in ["GET /livez", "GET /metrics"] {
+        let answer = world.ask("", open_to_all, None, json!({})).await;
+        assert_eq!(answer.0, StatusCode::OK, "{open_to_all}");
+    }
+    world.phase.send_replace(Phase::Draining);
+    let draining = world.ask("", "GET /readyz", None, json!({})).await;
+    assert_eq!(draining.0, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(draining.2["process"], "draining");
+    world.phase.send_replace(Phase::Ready);
+    world.db.close().await;
+    let broken = world.ask("", "GET /readyz", None, json!({})).await;
+    assert_eq!(
+        (broken.0, &broken.2["database"]),
+        (StatusCode::SERVICE_UNAVAILABLE, &json!("failing"))
+    );
+}

@@ -1,0 +1,303 @@
+//! The admitter on the embedded room, on Redis, and on SQLite: shows are born, ticked, copied and mended.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use catraca::admitter::Admitter;
+use catraca::base::ids::{Edition, FanId, Generation, IdSource, ShowId};
+use catraca::base::time::{Clock, SystemClock};
+use catraca::driver::schema::CATRACA;
+use catraca::driver::sql::Sqlite;
+use catraca::room::in_memory::InMemory;
+use catraca::room::in_redis::InRedis;
+use catraca::room::model::command::RoomState;
+use catraca::room::model::command::{Joining, Origin, Stock};
+use catraca::room::model::outcome::{Claimed, Joined};
+use catraca::room::{self, Rooms};
+use catraca::show::in_sqlite::InSqlite;
+use catraca::show::{Change, Put, Store};
+use tokio::sync::Notify;
+
+use crate::support::need::REDIS;
+use crate::support::redis::Server;
+
+/// Longest wait for anything here.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct World {
+    rooms: Rooms,
+    shows: Arc<dyn Store>,
+    admitter: Admitter,
+    show: ShowId,
+    ids: IdSource,
+}
+
+impl World {
+    async fn open(folder: &Path) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let room = InMemory::open(&folder.join("room.db"), clock).await;
+        Self::open_on(folder, Arc::new(room.unwrap())).await
+    }
+
+    async fn open_on(folder: &Path, room: Arc<dyn room::Store>) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let db = Sqlite::open(&folder.join("catraca.db"), CATRACA)
+            .await
+            .unwrap();
+        let rooms = Rooms::new(room);
+        let shows: Arc<dyn Store> = Arc::new(InSqlite::new(db));
+        let nudge = Arc::new(Notify::new());
+        let admitter = Admitter::new(
+            rooms.clone(),
+            shows.clone(),
+            clock,
+            "admitter-1".to_owned(),
+            nudge,
+        );
+        let show = "show".parse().unwrap();
+        Self {
+            rooms,
+            shows,
+            admitter,
+            show,
+            ids: IdSource::random(),
+        }
+    }
+
+    fn change(&self, action: &str) -> Change {
+        Change {
+            who: "test".to_owned(),
+            role: "admin".to_owned(),
+            action: action.to_owned(),
+            detail: "{}".to_owned(),
+            at: SystemClock.now(),
+        }
+    }
+
+    async fn create(&self, settings: &str) {
+        let settings = serde_json::from_str(settings).unwrap();
+        let put = self
+            .shows
+            .put(&self.show, &self.change("create"), &settings, None)
+            .await
+            .unwrap();
+        assert!(matches!(put, Put::Created(_)));
+    }
+
+    async fn verb(&mut self, state: RoomState) {
+        self.shows
+            .verb(&self.show, &self.change(state.word()), state.word())
+            .await
+            .unwrap()
+            .unwrap();
+        self.step_until(async |world| {
+            world
+                .rooms
+                .board(&world.show)
+                .await
+                .is_ok_and(|board| board.state == state)
+        })
+        .await;
+    }
+
+    async fn step_until(&mut self, done: impl AsyncFn(&Self) -> bool) {
+        let stepping = async {
+            while !done(self).await {
+                let pause = self.admitter.step().await;
+                tokio::time::sleep(pause).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, stepping)
+            .await
+            .expect("it happens in time");
+    }
+
+    /// One fan is inside, and SQL knows it.
+    async fn admit_and_copy(&mut self) -> FanId {
+        self.create(SHOW).await;
+        self.verb(RoomState::Open).await;
+        let fan = self.join().await;
+        self.step_until(async |w| w.is_admitted(fan).await).await;
+        self.step_until(async |w| {
+            let board = w.rooms.board(&w.show).await;
+            board.is_ok_and(|board| board.uncopied == 0)
+                && w.shows.get(&w.show).await.unwrap().unwrap().issued.0 == 1
+        })
+        .await;
+        fan
+    }
+
+    async fn join(&self) -> FanId {
+        let fan = self.ids.fan();
+        let joining = Joining {
+            fan,
+            origin: Origin::Minted,
+        };
+        let joined = self.rooms.join(&self.show, joining).await.unwrap();
+        assert!(matches!(joined, Joined::New { .. }), "{joined:?}");
+        fan
+    }
+
+    async fn is_admitted(&self, fan: FanId) -> bool {
+        matches!(
+            self.rooms.claim(&self.show, fan).await,
+            Ok(Claimed::Admitted { .. })
+        )
+    }
+}
+
+const SHOW: &str = r#"{"name": "Show", "rate": 50, "capacity": 3,
+    "sections": [{"name": "B", "seats": 2, "price": {"amount": 1, "currency": "BRL"}}]}"#;
+
+#[tokio::test]
+async fn a_show_is_born_opens_and_its_ledger_is_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    is_born(World::open(folder.path()).await).await;
+}
+
+#[tokio::test]
+async fn a_show_is_born_on_redis() {
+    let Some(server) = Server::start(&REDIS) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let room = InRedis::connect(&server.url()).await.unwrap();
+    is_born(World::open_on(folder.path(), Arc::new(room)).await).await;
+}
+
+async fn is_born(mut world: World) {
+    world.create(SHOW).await;
+    world
+        .step_until(async |w| {
+            w.rooms
+                .board(&w.show)
+                .await
+                .is_ok_and(|board| board.state == RoomState::Early)
+        })
+        .await;
+    let fans = [world.join().await, world.join().await];
+    world.verb(RoomState::Open).await;
+    world
+        .step_until(async |w| w.is_admitted(fans[0]).await && w.is_admitted(fans[1]).await)
+        .await;
+    world
+        .step_until(async |w| {
+            let after = (Generation(0), 0);
+            let rows = w
+                .shows
+                .ledger(&w.show, Edition(1), after, 100)
+                .await
+                .unwrap();
+            rows.iter().filter(|row| row.kind == "claimed").count() == 2
+        })
+        .await;
+    assert_eq!(world.rooms.board(&world.show).await.unwrap().live, 2);
+}
+
+#[tokio::test]
+async fn the_last_seat_is_sold() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = World::open(folder.path()).await;
+    world.create(SHOW).await;
+    world.verb(RoomState::Open).await;
+    let stock = |version, free, held, sold| Stock {
+        version,
+        free,
+        held,
+        sold,
+        as_of: SystemClock.now(),
+    };
+    world
+        .rooms
+        .stock(&world.show, stock(1, 1, 0, 1))
+        .await
+        .unwrap();
+    let (first, second) = (world.join().await, world.join().await);
+
+    // One seat is left, and two are taken by a fan until that is measured: one fan is called.
+    world.step_until(async |w| w.is_admitted(first).await).await;
+    for _ in 0..5 {
+        let pause = world.admitter.step().await;
+        tokio::time::sleep(pause).await;
+    }
+    assert!(
+        !world.is_admitted(second).await,
+        "the seat is in the first fan's hands"
+    );
+
+    // The first fan leaves without it: the next one is called, and buys it.
+    world.rooms.leave(&world.show, first).await.unwrap();
+    world
+        .step_until(async |w| w.is_admitted(second).await)
+        .await;
+    world
+        .rooms
+        .stock(&world.show, stock(2, 0, 1, 1))
+        .await
+        .unwrap();
+    assert_eq!(
+        world.rooms.board(&world.show).await.unwrap().state,
+        RoomState::Open
+    );
+    world
+        .rooms
+        .stock(&world.show, stock(3, 0, 0, 2))
+        .await
+        .unwrap();
+    let board = world.rooms.board(&world.show).await.unwrap();
+    assert_eq!(board.state, RoomState::SoldOut);
+    assert!(board.sold_out_at.is_some());
+    let late = Joining {
+        fan: world.ids.fan(),
+        origin: Origin::Minted,
+    };
+    let refused = world.rooms.join(&world.show, late).await.unwrap();
+    assert_eq!(refused, Joined::Refused(RoomState::SoldOut));
+}
+
+#[tokio::test]
+async fn a_room_whose_journal_is_lost_is_mended_from_the_copied_ledger() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = World::open(folder.path()).await;
+    let fan = world.admit_and_copy().await;
+    drop(world);
+    for file in ["room.db", "room.db-wal", "room.db-shm"] {
+        let _missing = std::fs::remove_file(folder.path().join(file));
+    }
+    is_mended(World::open(folder.path()).await, fan).await;
+}
+
+#[tokio::test]
+async fn a_room_that_redis_has_lost_is_mended_from_the_copied_ledger() {
+    let Some(server) = Server::start(&REDIS) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let room = InRedis::connect(&server.url()).await.unwrap();
+    let mut world = World::open_on(folder.path(), Arc::new(room)).await;
+    let fan = world.admit_and_copy().await;
+    let mut connection = server.connection();
+    redis::cmd("FLUSHALL").exec(&mut connection).unwrap();
+    is_mended(world, fan).await;
+}
+
+async fn is_mended(mut world: World, fan: FanId) {
+    world
+        .step_until(async |w| w.rooms.board(&w.show).await.is_ok())
+        .await;
+    let board = world.rooms.board(&world.show).await.unwrap();
+    assert_eq!(
+        (board.generation, board.state),
+        (Generation(2), RoomState::Restoring)
+    );
+    assert!(
+        world.is_admitted(fan).await,
+        "the admission is in the ledger"
+    );
+    let next = world.join().await;
+    assert!(matches!(
+        world.rooms.claim(&world.show, next).await.unwrap(),
+        Claimed::Waiting { number } if 1 < number.0
+    ));
+}
