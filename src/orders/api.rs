@@ -1,0 +1,319 @@
+//! The shop's HTTP routes, on a listener of their own behind the gate.
+//!
+//! Handlers read the request, ask the store once, and tell the answer. What may be bought and by
+//! whom is decided in `rules/`; who is calling, in `caller.rs`; what was sent, in `wire.rs`.
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{delete, get, post};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+use crate::base::limits::BODY_BYTES_MAX;
+use crate::http::extract::too_large;
+use crate::http::problem::Problem;
+use crate::orders::caller::Caller;
+use crate::orders::idempotency::{Answer, Begun, Claimed, Key};
+use crate::orders::rules::hold::PlaceHold;
+use crate::orders::rules::order::{Pay, PlaceOrder, Placed};
+use crate::orders::rules::{Refusal, SeatsTaken};
+use crate::orders::store::{StoreError, Told};
+use crate::orders::wire::{self, HoldBody, OrderBody, PaymentBody};
+use crate::orders::{Orders, answer};
+use crate::telemetry::metrics;
+
+/// The routes.
+pub(super) fn router(orders: Orders) -> Router {
+    Router::new()
+        .route("/v1/shows/{show}/holds", post(place_hold))
+        .route("/v1/shows/{show}/holds/{hold}", delete(release_hold))
+        .route("/v1/shows/{show}/orders", get(own_orders).post(place_order))
+        .route("/v1/shows/{show}/orders/{order}", get(show_order))
+        .route("/v1/shows/{show}/orders/{order}/payment", post(pay))
+        .fallback(no_such_route)
+        .method_not_allowed_fallback(no_such_method)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(orders)
+}
+
+/// A body within the limit.
+type Sent = Result<Bytes, BytesRejection>;
+
+/// `POST /v1/shows/{show}/holds`: seats set aside, all or none.
+async fn place_hold(
+    State(orders): State<Orders>,
+    caller: Caller,
+    Path(show): Path<String>,
+    headers: HeaderMap,
+    sent: Sent,
+) -> Result<Response, Problem> {
+    let buyer = caller.buyer(&show)?;
+    let body: HoldBody = wire::read(&headers, &within_limit(sent)?)?;
+    let key = wire::key(&headers, buyer.fan, "holds", &body)?;
+    let wish = body.wish()?;
+    let claimed = match orders.begin(key).await? {
+        Start::Proceed(claimed) => claimed,
+        Start::Answered(answered) => return answered,
+    };
+    let request = PlaceHold { buyer, wish };
+    let told = orders.store.hold(&request, claimed.as_ref()).await;
+    metrics::hold(outcome(&told));
+    let hold = orders.end(claimed, told).await?;
+    Ok(respond(&answer::held(&hold)))
+}
+
+/// `DELETE /v1/shows/{show}/holds/{hold}`: seats given back. Repeating it changes nothing.
+async fn release_hold(
+    State(orders): State<Orders>,
+    caller: Caller,
+    Path((show, hold)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let buyer = caller.buyer(&show)?;
+    let hold = hold.parse().map_err(|_| wire::bad_id())?;
+    let told = orders.store.release(&buyer, hold).await;
+    orders.end(None, told).await?;
+    Ok(respond(&answer::released(&())))
+}
+
+/// `POST /v1/shows/{show}/orders`: a hold becomes an order, once. Its payment begins at once, but
+/// is not waited for: the answer holds only what never changes.
+async fn place_order(
+    State(orders): State<Orders>,
+    caller: Caller,
+    Path(show): Path<String>,
+    headers: HeaderMap,
+    sent: Sent,
+) -> Result<Response, Problem> {
+    let buyer = caller.buyer(&show)?;
+    let body: OrderBody = wire::read(&headers, &within_limit(sent)?)?;
+    let key = wire::key(&headers, buyer.fan, "orders", &body)?;
+    let (hold, contact, token) = body.parts()?;
+    let claimed = match orders.begin(key).await? {
+        Start::Proceed(claimed) => claimed,
+        Start::Answered(answered) => return answered,
+    };
+    let request = PlaceOrder {
+        buyer,
+        hold,
+        contact,
+        token,
+    };
+    let told = orders.store.place(&request, claimed.as_ref()).await;
+    metrics::order(outcome(&told));
+    let placed = orders.end(claimed, told).await?;
+    match placed {
+        Placed::First(_) => orders.payable.notify_one(),
+        Placed::Again(_) => {}
+    }
+    Ok(respond(&answer::placed(&placed)))
+}
+
+/// `GET /v1/shows/{show}/orders/{order}`: an order as it stands, for its owner.
+async fn show_order(
+    State(orders): State<Orders>,
+    caller: Caller,
+    Path((show, order)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    caller.at(&show)?;
+    let id = order.parse().map_err(|_| wire::bad_id())?;
+    let told = orders.store.order(&caller.show, caller.fan, id).await;
+    let order = told?.map_err(refused)?;
+    Ok(respond(&answer::shown(&order, orders.clock.now())))
+}
+
+/// `GET /v1/shows/{show}/orders`: the fan's own orders, which a pass alone opens. An admission ends
+/// with the confirmed order, so whoever lost that answer learns of it here.
+async fn own_orders(
+    State(orders): State<Orders>,
+    caller: Caller,
+    Path(show): Path<String>,
+) -> Result<Response, Problem> {
+    caller.at(&show)?;
+    let own = orders.store.orders_of(&caller.show, caller.fan).await?;
+    Ok(respond(&answer::listed(&own, orders.clock.now())))
+}
+
+/// `POST /v1/shows/{show}/orders/{order}/payment`: another attempt to pay, if one is needed.
+async fn pay(
+    State(orders): State<Orders>,
+    caller: Caller,
+    Path((show, order)): Path<(String, String)>,
+    headers: HeaderMap,
+    sent: Sent,
+) -> Result<Response, Problem> {
+    let buyer = caller.buyer(&show)?;
+    let order = order.parse().map_err(|_| wire::bad_id())?;
+    let body: PaymentBody = wire::read(&headers, &within_limit(sent)?)?;
+    let key = wire::key(&headers, buyer.fan, "payment", &(order, &body))?;
+    let token = body.token()?;
+    let claimed = match orders.begin(key).await? {
+        Start::Proceed(claimed) => claimed,
+        Start::Answered(answered) => return answered,
+    };
+    let request = Pay {
+        buyer,
+        order,
+        token,
+    };
+    let told = orders.store.pay(&request, claimed.as_ref()).await;
+    let order = orders.end(claimed, told).await?;
+    orders.payable.notify_one();
+    Ok(respond(&answer::paying(&order)))
+}
+
+async fn no_such_route() -> Problem {
+    Problem::not_found("not-found", "There is nothing here.")
+}
+
+async fn no_such_method() -> Problem {
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "no-such-method",
+        "This cannot be done here.",
+    )
+}
+
+/// How a request with an idempotency key starts.
+enum Start {
+    /// It has no key, or may proceed with it.
+    Proceed(Option<Claimed>),
+    /// It was answered before.
+    Answered(Result<Response, Problem>),
+}
+
+impl Orders {
+    async fn begin(&self, key: Option<Key>) -> Result<Start, Problem> {
+        let Some(key) = key else {
+            return Ok(Start::Proceed(None));
+        };
+        match self.store.begin(&key).await? {
+            Begun::Proceed(claimed) => Ok(Start::Proceed(Some(claimed))),
+            Begun::Replay(kept) => Ok(Start::Answered(Ok(replay(&kept)))),
+            Begun::InProgress => Err(in_progress()),
+            Begun::KeyReused => Err(Problem::unprocessable(
+                "key-reused",
+                "This Idempotency-Key was used for something else.",
+            )),
+        }
+    }
+
+    /// Ends a request: a failure takes the mark of its key back, so that a repeat may succeed.
+    async fn end<T>(&self, claimed: Option<Claimed>, told: Told<T>) -> Result<T, Problem> {
+        let told = match (told, claimed) {
+            (Ok(told), _) => told,
+            (Err(error), None) => return Err(error.into()),
+            (Err(error), Some(claimed)) => {
+                // If this fails too, the mark lapses by itself.
+                let _ = self.store.release_key(&claimed).await;
+                return Err(error.into());
+            }
+        };
+        let done = told.map_err(refused)?;
+        self.written.notify_one();
+        Ok(done)
+    }
+}
+
+fn within_limit(sent: Sent) -> Result<Bytes, Problem> {
+    sent.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => too_large(),
+        _ => Problem::bad_request("bad-json", "The body did not arrive whole."),
+    })
+}
+
+fn respond(answer: &Answer) -> Response {
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
+    let mut response = (status, answer.body.clone()).into_response();
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if answer.body.is_empty() {
+        headers.remove(CONTENT_TYPE);
+    } else {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    let admission = answer.admission.as_deref().map(HeaderValue::from_str);
+    if let Some(Ok(admission)) = admission {
+        headers.insert("catraca-admission", admission);
+    }
+    response
+}
+
+fn replay(kept: &Answer) -> Response {
+    let mut response = match answer::kept_refusal(kept) {
+        Some(refusal) => refused(refusal).into_response(),
+        None => respond(kept),
+    };
+    let replayed = HeaderValue::from_static("true");
+    response
+        .headers_mut()
+        .insert("idempotent-replayed", replayed);
+    response
+}
+
+fn in_progress() -> Problem {
+    Problem::conflict("in-progress", "This is being done: ask again in a moment.").retry_after(1)
+}
+
+fn refused(refusal: Refusal) -> Problem {
+    match refusal {
+        Refusal::NoSuchShow => Problem::not_found("no-such-show", "There is no such show."),
+        Refusal::NoSuchHold => Problem::not_found("not-found", "You have no such hold."),
+        Refusal::NoSuchOrder => Problem::not_found("no-such-order", "You have no such order."),
+        Refusal::NotOnSale => {
+            Problem::unprocessable("unprocessable", "There are no such seats to choose from.")
+        }
+        Refusal::SoldOut => Problem::conflict("sold-out", "Every seat is sold."),
+        Refusal::SeatsTaken(taken) => seats_taken(taken),
+        Refusal::TooManyHolds(holds) => {
+            let holds: Vec<String> = holds.iter().map(ToString::to_string).collect();
+            Problem::conflict(
+                "too-many-holds",
+                "You hold seats already: order them or give them back.",
+            )
+            .with("holds", holds)
+        }
+        Refusal::TurnOver => Problem::conflict("turn-over", "You have bought in this turn."),
+        Refusal::HoldEnded => Problem::conflict("hold-ended", "The time to buy them is over."),
+        Refusal::HoldOrdered => Problem::conflict("hold-ended", "The hold has become an order."),
+        Refusal::PaymentInProgress => in_progress(),
+    }
+}
+
+fn seats_taken(taken: SeatsTaken) -> Problem {
+    let title = if taken.in_carts {
+        "Somebody was faster. Seats in carts may come back: ask again in a moment."
+    } else {
+        "Somebody was faster."
+    };
+    let mut problem = Problem::conflict("seats-taken", title).with("in_carts", taken.in_carts);
+    if let Some(free) = taken.free {
+        problem = problem.with("free", free);
+    }
+    if !taken.taken.is_empty() {
+        problem = problem.with("taken", taken.taken);
+    }
+    problem
+}
+
+/// The word of an answer in metrics.
+fn outcome<T>(told: &Told<T>) -> &'static str {
+    match told {
+        Ok(Ok(_)) => "done",
+        Ok(Err(refusal)) => refused(refusal.clone()).word(),
+        Err(_) => "failed",
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Self {
+        let problem = match &error {
+            StoreError::Unavailable(_) => Self::unavailable("store-unavailable"),
+            StoreError::Overtaken => return in_progress(),
+            StoreError::Corrupt(_) => Self::internal("store-corrupt"),
+        };
+        problem.caused_by(error)
+    }
+}

@@ -1,0 +1,128 @@
+//! Sells: seats set aside for a while, orders made of them, payments for those.
+//!
+//! ```text
+//! api.rs ──► store.rs ◄── payment/settle.rs ──► payment/ (the provider)
+//!               ▲   ◄──── expire.rs
+//!          in_sqlite.rs ──► rules/ (decides)
+//! ```
+//!
+//! A request touches the store only. The order and its first attempt to pay are one transaction; a
+//! loop then asks the provider, and another ends what nobody finished. Each of them may die between
+//! any two lines: the next step finds what is left to do.
+
+pub mod answer;
+mod api;
+mod caller;
+pub mod expire;
+pub mod idempotency;
+pub mod in_sqlite;
+pub mod payment;
+pub mod reconcile;
+pub mod rules;
+pub mod store;
+mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use tokio::sync::Notify;
+
+use crate::base::secret::Secret;
+use crate::base::time::Clock;
+use crate::orders::caller::Nonces;
+use crate::orders::expire::Expire;
+use crate::orders::payment::Payments;
+use crate::orders::payment::settle::Settle;
+use crate::orders::store::Store;
+
+/// What an operator decides about the shop.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The secret that gateway and shop share.
+    pub secret: Secret,
+    /// How long one call of the payment provider may take.
+    pub payment_call_ms: u64,
+    /// The pause between steps that settle payments, when nothing hurries.
+    pub settle_every_ms: u64,
+    /// The pause between steps that end holds: how long seats may stay held beyond their time.
+    pub expire_every_ms: u64,
+}
+
+impl Settings {
+    /// The defaults, with a secret.
+    pub const fn with_secret(secret: Secret) -> Self {
+        Self {
+            secret,
+            payment_call_ms: 5_000,
+            settle_every_ms: 1_000,
+            expire_every_ms: 250,
+        }
+    }
+}
+
+/// The shop: a router and two loops over one store.
+#[derive(Debug, Clone)]
+pub struct Orders {
+    store: Arc<dyn Store>,
+    payments: Arc<dyn Payments>,
+    clock: Arc<dyn Clock>,
+    settings: Arc<Settings>,
+    nonces: Arc<Nonces>,
+    /// There is something to settle.
+    payable: Arc<Notify>,
+    /// There are new events in the outbox.
+    written: Arc<Notify>,
+}
+
+impl Orders {
+    /// A shop over a store and a payment provider. `clock` is the wall clock that assertions are
+    /// checked by.
+    pub fn new(
+        store: Arc<dyn Store>,
+        payments: Arc<dyn Payments>,
+        clock: Arc<dyn Clock>,
+        settings: Settings,
+    ) -> Self {
+        Self {
+            store,
+            payments,
+            clock,
+            settings: Arc::new(settings),
+            nonces: Arc::default(),
+            payable: Arc::default(),
+            written: Arc::default(),
+        }
+    }
+
+    /// The routes, for a listener of their own.
+    pub fn router(&self) -> Router {
+        api::router(self.clone())
+    }
+
+    /// The loop that settles payments.
+    pub fn settle(&self) -> Settle {
+        Settle {
+            store: Arc::clone(&self.store),
+            payments: Arc::clone(&self.payments),
+            call_max: Duration::from_millis(self.settings.payment_call_ms),
+            every: Duration::from_millis(self.settings.settle_every_ms),
+            nudge: Arc::clone(&self.payable),
+            written: Arc::clone(&self.written),
+        }
+    }
+
+    /// The loop that ends holds and orders whose time is over.
+    pub fn expire(&self) -> Expire {
+        Expire {
+            store: Arc::clone(&self.store),
+            every: Duration::from_millis(self.settings.expire_every_ms),
+            written: Arc::clone(&self.written),
+        }
+    }
+
+    /// Notified when events were written, so that whoever sends them on need not wait for a timer.
+    pub fn written(&self) -> Arc<Notify> {
+        Arc::clone(&self.written)
+    }
+}

@@ -1,0 +1,300 @@
+//! A shop of its own for one test: a database in a folder that goes away, a clock that stands still,
+//! and an audit that holds every row against every other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use catraca::base::ids::{FanId, HoldId, IdSource, OrderId, ShowId, TicketId};
+use catraca::base::secret::Secret;
+use catraca::base::time::{Clock, ManualClock, Timestamp};
+use catraca::driver::schema::CATRACA;
+use catraca::driver::sql::Sqlite;
+use catraca::orders::in_sqlite::InSqlite;
+use catraca::orders::payment::Payments;
+use catraca::orders::payment::settle::Settle;
+use catraca::orders::payment::via_sandbox::ViaSandbox;
+use catraca::orders::rules::hold::{PlaceHold, Wish};
+use catraca::orders::rules::order::{PlaceOrder, Placed};
+use catraca::orders::rules::{Buyer, Contact, Hold, Order, Refusal};
+use catraca::orders::store::Store;
+use catraca::orders::{Orders, Settings};
+use catraca::show::settings::{self, Section};
+use catraca::show::{self, Store as _};
+use sqlx::Row;
+
+pub(crate) const T0: Timestamp = Timestamp::from_unix_ms(1_800_000_000_000);
+/// How long holds last in these tests.
+pub(crate) const HOLD_MS: u64 = 240_000;
+pub(crate) const SECRET: &str = "between gateway and shop";
+
+#[derive(Debug)]
+pub(crate) struct Shop {
+    folder: Arc<tempfile::TempDir>,
+    pub(crate) db: Sqlite,
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) orders: Orders,
+    pub(crate) show: ShowId,
+}
+
+impl Shop {
+    /// A shop with these sections (name, seats, whether they are numbered) and a sandbox provider.
+    pub(crate) async fn open(sections: &[(&str, u32, bool)]) -> Self {
+        let folder = Arc::new(tempfile::tempdir().unwrap());
+        let sandbox = Arc::new(ViaSandbox::new(Duration::from_millis(5)));
+        let clock = Arc::new(ManualClock::at(T0));
+        let shop = Self::on(folder, clock, sandbox).await;
+        shop.set(sections, 1).await;
+        shop
+    }
+
+    /// The same shop after its process has died, with this provider.
+    pub(crate) async fn reopen(self, payments: Arc<dyn Payments>) -> Self {
+        let (folder, clock) = (self.folder.clone(), self.clock.clone());
+        drop(self);
+        Self::on(folder, clock, payments).await
+    }
+
+    async fn on(
+        folder: Arc<tempfile::TempDir>,
+        clock: Arc<ManualClock>,
+        payments: Arc<dyn Payments>,
+    ) -> Self {
+        let path = folder.path().join("catraca.db");
+        let db = Sqlite::open(&path, CATRACA).await.unwrap();
+        let ids = Arc::new(IdSource::random());
+        let store: Arc<dyn Store> = Arc::new(InSqlite::new(db.clone(), clock.clone(), ids));
+        let settings = Settings {
+            payment_call_ms: 2_000,
+            ..Settings::with_secret(Secret::new(SECRET))
+        };
+        Self {
+            orders: Orders::new(store.clone(), payments, clock.clone(), settings),
+            show: "show".parse().unwrap(),
+            folder,
+            db,
+            clock,
+            store,
+        }
+    }
+
+    /// Writes the show's settings, and reconciles its seats.
+    pub(crate) async fn set(&self, sections: &[(&str, u32, bool)], holds_per_ticket: u32) {
+        let sections = sections_of(sections);
+        let mut settings: settings::Settings = serde_json::from_value(serde_json::json!({
+            "name": "Show", "rate": 10, "starts_at": "2027-05-01T21:00:00-03:00",
+        }))
+        .unwrap();
+        settings.hold_ms = HOLD_MS;
+        settings.holds_per_ticket = holds_per_ticket;
+        settings.sections = sections.clone();
+        let shows = show::in_sqlite::InSqlite::new(self.db.clone());
+        let before = shows.get(&self.show).await.unwrap();
+        let change = show::Change {
+            who: "test".to_owned(),
+            role: "admin".to_owned(),
+            action: "set".to_owned(),
+            detail: "{}".to_owned(),
+            at: T0,
+        };
+        let expected = before.map(|show| show.version);
+        shows
+            .put(&self.show, &change, &settings, expected)
+            .await
+            .unwrap();
+        self.store.reconcile(&self.show, &sections).await.unwrap();
+    }
+
+    /// The loop that settles payments, with another provider.
+    pub(crate) fn settle_with(&self, payments: Arc<dyn Payments>) -> Settle {
+        Settle {
+            payments,
+            ..self.orders.settle()
+        }
+    }
+
+    pub(crate) async fn hold(&self, fan: u64, quantity: u32) -> Result<Hold, Refusal> {
+        let wish = Wish::Best {
+            section: "B".to_owned(),
+            quantity,
+        };
+        self.hold_wish(fan, wish).await
+    }
+
+    pub(crate) async fn hold_wish(&self, fan: u64, wish: Wish) -> Result<Hold, Refusal> {
+        let buyer = self.buyer(fan);
+        let request = PlaceHold { buyer, wish };
+        self.store.hold(&request, None).await.unwrap()
+    }
+
+    pub(crate) async fn order(&self, fan: u64, hold: HoldId) -> Result<Placed, Refusal> {
+        self.order_paying(fan, hold, None).await
+    }
+
+    pub(crate) async fn order_paying(
+        &self,
+        fan: u64,
+        hold: HoldId,
+        token: Option<&str>,
+    ) -> Result<Placed, Refusal> {
+        let request = self.place_order(fan, hold, token);
+        self.store.place(&request, None).await.unwrap()
+    }
+
+    pub(crate) fn place_order(&self, fan: u64, hold: HoldId, token: Option<&str>) -> PlaceOrder {
+        PlaceOrder {
+            buyer: self.buyer(fan),
+            hold,
+            contact: Contact {
+                email: "ana@example.com".to_owned(),
+                locale: "pt-BR".to_owned(),
+            },
+            token: token.map(str::to_owned),
+        }
+    }
+
+    /// Seats held and ordered, to be paid with this token.
+    pub(crate) async fn bought(&self, fan: u64, quantity: u32, token: Option<&str>) -> Order {
+        let hold = self.hold(fan, quantity).await.unwrap();
+        let placed = self.order_paying(fan, hold.id, token).await.unwrap();
+        placed.order().clone()
+    }
+
+    pub(crate) async fn read(&self, fan: u64, order: OrderId) -> Order {
+        let told = self.store.order(&self.show, fan_id(fan), order).await;
+        told.unwrap().unwrap()
+    }
+
+    pub(crate) fn buyer(&self, fan: u64) -> Buyer {
+        Buyer {
+            show: self.show.clone(),
+            fan: fan_id(fan),
+            ticket: TicketId(fan_id(fan).0),
+            trace: Some(format!("00-{:032x}-b7ad6b7169203331-01", fan + 1)),
+        }
+    }
+
+    /// (free, held, sold) of the show.
+    pub(crate) async fn stock(&self) -> (u64, u64, u64) {
+        let availability = self.store.availability(&self.show).await.unwrap();
+        let add = |(free, held, sold), section: &catraca::event::SectionStock| {
+            (
+                free + section.free,
+                held + section.held,
+                sold + section.sold,
+            )
+        };
+        availability.sections.iter().fold((0, 0, 0), add)
+    }
+
+    /// The types of an aggregate's events, in the order of their versions.
+    pub(crate) async fn events(&self, key: &str) -> Vec<String> {
+        let types = "select type from outbox where aggregateid = ? order by aggregate_version";
+        let types = sqlx::query_scalar(types).bind(key.to_owned());
+        types.fetch_all(&self.db.read).await.unwrap()
+    }
+
+    /// Holds every row against every other: seats and their owners, states and their events.
+    pub(crate) async fn audit(&self, capacity: u64) {
+        let (free, held, sold) = self.stock().await;
+        assert_eq!(free + held + sold, capacity, "seats");
+        let events = self.all_events().await;
+        let mut owed = (0, 0);
+        for hold in self.rows("select * from holds").await {
+            let (id, state): (String, String) = (hold.get("hold_id"), hold.get("state"));
+            let expected = match state.as_str() {
+                "live" | "ordered" => vec!["HoldPlaced"],
+                _ => vec!["HoldPlaced", "HoldExpired"],
+            };
+            assert_eq!(events[&id], expected, "hold {id} is {state}");
+            assert_eq!(hold.get::<i64, _>("version"), expected.len() as i64);
+            if state == "live" {
+                owed.0 += self
+                    .owns(&id, "held", &hold.get::<String, _>("seats"))
+                    .await;
+            }
+        }
+        let mut tickets = BTreeMap::new();
+        for order in self.rows("select * from orders").await {
+            let (id, status): (String, String) = (order.get("order_id"), order.get("status"));
+            let (hold, seats): (String, String) = (order.get("hold_id"), order.get("seats"));
+            let last = match status.as_str() {
+                "pending" => "OrderPlaced",
+                "confirmed" => "OrderConfirmed",
+                "declined" => "OrderDeclined",
+                "refunded" => "OrderRefunded",
+                _ => panic!("order {id} is {status}"),
+            };
+            assert_eq!(events[&id][0], "OrderPlaced");
+            assert_eq!(events[&id].last().unwrap(), last, "order {id} is {status}");
+            assert_eq!(order.get::<i64, _>("version"), events[&id].len() as i64);
+            match status.as_str() {
+                "pending" => owed.0 += self.owns(&hold, "held", &seats).await,
+                "confirmed" => owed.1 += self.owns(&hold, "sold", &seats).await,
+                _ => assert_eq!(self.owns(&hold, "held", "[]").await, 0),
+            }
+            let counts = i32::from(["pending", "confirmed"].contains(&status.as_str()));
+            *tickets
+                .entry(order.get::<String, _>("ticket_id"))
+                .or_insert(0) += counts;
+        }
+        assert!(tickets.values().all(|counts| *counts <= 1), "{tickets:?}");
+        assert_eq!(
+            owed,
+            (held, sold),
+            "every seat that is not free has its owner"
+        );
+    }
+
+    /// Types of events by key; versions are 1, 2, 3… without a gap.
+    async fn all_events(&self) -> BTreeMap<String, Vec<String>> {
+        let mut events: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for row in self.rows("select * from outbox order by seq").await {
+            let of_key = events.entry(row.get("aggregateid")).or_default();
+            of_key.push(row.get("type"));
+            assert_eq!(row.get::<i64, _>("aggregate_version"), of_key.len() as i64);
+            assert!(row.get::<Option<String>, _>("traceparent").is_some());
+        }
+        events
+    }
+
+    /// How many seats a hold has: those that its row names, all in this state.
+    async fn owns(&self, hold: &str, state: &str, seats: &str) -> u64 {
+        let query = sqlx::query_scalar("select seat from seats where hold_id = ? and state = ?");
+        let query = query.bind(hold.to_owned()).bind(state.to_owned());
+        let mut owned: Vec<String> = query.fetch_all(&self.db.read).await.unwrap();
+        let mut named: Vec<String> = serde_json::from_str(seats).unwrap();
+        owned.sort();
+        named.sort();
+        assert_eq!(owned, named, "seats of hold {hold}");
+        owned.len() as u64
+    }
+
+    async fn rows(&self, sql: &'static str) -> Vec<sqlx::sqlite::SqliteRow> {
+        sqlx::query(sql).fetch_all(&self.db.read).await.unwrap()
+    }
+
+    /// Runs statements that no unit of work would.
+    pub(crate) async fn run(&self, sql: &'static str) -> Result<(), sqlx::Error> {
+        sqlx::raw_sql(sql).execute(&self.db.write).await.map(drop)
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
+pub(crate) fn sections_of(sections: &[(&str, u32, bool)]) -> Vec<Section> {
+    let section = |(name, seats, numbered): &(&str, u32, bool)| Section {
+        name: (*name).to_owned(),
+        seats: *seats,
+        numbered: *numbered,
+        price: serde_json::from_str(r#"{"amount":390.00,"currency":"BRL"}"#).unwrap(),
+    };
+    sections.iter().map(section).collect()
+}
+
+pub(crate) fn fan_id(fan: u64) -> FanId {
+    FanId(u128::from(fan + 1).to_be_bytes())
+}
