@@ -1,0 +1,226 @@
+//! What is known of orders, in SQLite.
+
+use async_trait::async_trait;
+use sqlx::SqliteConnection;
+
+use crate::base::ids::OrderId;
+use crate::base::time::Timestamp;
+use crate::driver::sql::Sqlite;
+use crate::journey::fold::{DeadLetterFacts, EventFacts, Facts, GroupFacts, RetryFacts};
+use crate::journey::store::{Store, StoreError};
+use crate::notify::compose;
+use crate::stock::count;
+
+/// The facts of one database file.
+#[derive(Debug, Clone)]
+pub struct InSqlite {
+    db: Sqlite,
+}
+
+impl InSqlite {
+    /// The facts of an open database.
+    pub fn new(db: Sqlite) -> Self {
+        Self { db }
+    }
+}
+
+#[async_trait]
+impl Store for InSqlite {
+    async fn facts(&self, order: OrderId) -> Result<Option<Facts>, StoreError> {
+        // One snapshot: stages of different moments would contradict each other.
+        let mut tx = self.db.read.begin().await?;
+        let Some(mut facts) = order_row(&mut tx, order).await? else {
+            return Ok(None);
+        };
+        facts.events = events(&mut tx, order).await?;
+        for event in &mut facts.events {
+            for group in groups(&mut tx).await? {
+                event.groups.push(done(&mut tx, event, group).await?);
+            }
+        }
+        tx.rollback().await?;
+        Ok(Some(facts))
+    }
+}
+
+type OrderRow = (String, String, Option<String>, i64, i64, i64, i64, i64);
+
+async fn order_row(
+    conn: &mut SqliteConnection,
+    order: OrderId,
+) -> Result<Option<Facts>, sqlx::Error> {
+    let row: Option<OrderRow> = sqlx::query_as(
+        "select show, status, reason, placed_at_ms, updated_at_ms, payable_until_ms, version,
+                (select count(*) from payments p where p.order_id = o.order_id)
+         from orders o where order_id = ?",
+    )
+    .bind(order.to_string())
+    .fetch_optional(conn)
+    .await?;
+    let Some((show, status, reason, placed, updated, until, version, payments)) = row else {
+        return Ok(None);
+    };
+    Ok(Some(Facts {
+        order,
+        show,
+        status,
+        reason,
+        placed_at: Timestamp::from_unix_ms(placed),
+        updated_at: Timestamp::from_unix_ms(updated),
+        payable_until: Timestamp::from_unix_ms(until),
+        payments: payments.cast_unsigned(),
+        version: version.cast_unsigned(),
+        events: Vec::new(),
+    }))
+}
+
+type EventRow = (
+    String,
+    String,
+    i64,
+    Option<String>,
+    i64,
+    u16,
+    Option<i64>,
+    Option<i64>,
+    Option<String>,
+    Option<i64>,
+    Option<String>,
+    Option<i64>,
+);
+
+async fn events(
+    conn: &mut SqliteConnection,
+    order: OrderId,
+) -> Result<Vec<EventFacts>, sqlx::Error> {
+    let rows: Vec<EventRow> = sqlx::query_as(
+        "select o.id, o.type, o.aggregate_version, o.traceparent, o.occurred_at_ms, o.partition,
+                l.offset, l.logged_at_ms, q.reason, q.at_ms, n.receipt, n.sent_at_ms
+         from outbox o
+         left join outbox_log l on l.seq = o.seq
+         left join outbox_quarantine q on q.seq = o.seq
+         left join notices n on n.event_id = o.id
+         where o.aggregatetype = 'order' and o.aggregateid = ?
+         order by o.aggregate_version",
+    )
+    .bind(order.to_string())
+    .fetch_all(conn)
+    .await?;
+    let at = Timestamp::from_unix_ms;
+    let facts = |row: EventRow| EventFacts {
+        id: row.0,
+        kind: row.1,
+        version: row.2.cast_unsigned(),
+        trace: row.3,
+        at: at(row.4),
+        partition: row.5,
+        logged: row.6.map(i64::cast_unsigned).zip(row.7.map(at)),
+        quarantine: row.8.zip(row.9.map(at)),
+        notice: row.10.zip(row.11.map(at)),
+        groups: Vec::new(),
+    };
+    Ok(rows.into_iter().map(facts).collect())
+}
+
+/// The groups that have ever read, and those that should have.
+async fn groups(conn: &mut SqliteConnection) -> Result<Vec<String>, sqlx::Error> {
+    sqlx::query_scalar("select consumer from log_groups union select ? union select ? order by 1")
+        .bind(compose::GROUP)
+        .bind(count::GROUP)
+        .fetch_all(conn)
+        .await
+}
+
+async fn done(
+    conn: &mut SqliteConnection,
+    event: &EventFacts,
+    group: String,
+) -> Result<GroupFacts, sqlx::Error> {
+    Ok(GroupFacts {
+        next: next(conn, event, &group).await?,
+        handled_at: handled_at(conn, event, &group).await?,
+        dead_letter: dead_letter(conn, event, &group).await?,
+        retry: retry(conn, event, &group).await?,
+        group,
+    })
+}
+
+async fn next(
+    conn: &mut SqliteConnection,
+    event: &EventFacts,
+    group: &str,
+) -> Result<Option<(u64, Timestamp)>, sqlx::Error> {
+    let row: Option<(i64, i64)> = sqlx::query_as(
+        "select offset, updated_at_ms from log_groups where consumer = ? and partition = ?",
+    )
+    .bind(group)
+    .bind(event.partition)
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|(next, at)| (next.cast_unsigned(), Timestamp::from_unix_ms(at))))
+}
+
+async fn handled_at(
+    conn: &mut SqliteConnection,
+    event: &EventFacts,
+    group: &str,
+) -> Result<Option<Timestamp>, sqlx::Error> {
+    let at: Option<i64> = sqlx::query_scalar(
+        "select at_ms from processed_events where consumer = ? and event_id = ?",
+    )
+    .bind(group)
+    .bind(&event.id)
+    .fetch_optional(conn)
+    .await?;
+    Ok(at.map(Timestamp::from_unix_ms))
+}
+
+async fn dead_letter(
+    conn: &mut SqliteConnection,
+    event: &EventFacts,
+    group: &str,
+) -> Result<Option<DeadLetterFacts>, sqlx::Error> {
+    let row: Option<(i64, String, i64, i64)> = sqlx::query_as(
+        "select id, reason, attempts, at_ms from dead_letters
+         where consumer = ? and event_id = ? and replayed_at_ms is null",
+    )
+    .bind(group)
+    .bind(&event.id)
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|(id, reason, attempts, at)| DeadLetterFacts {
+        id: id.cast_unsigned(),
+        reason,
+        attempts: attempts.cast_unsigned(),
+        at: Timestamp::from_unix_ms(at),
+    }))
+}
+
+async fn retry(
+    conn: &mut SqliteConnection,
+    event: &EventFacts,
+    group: &str,
+) -> Result<Option<RetryFacts>, sqlx::Error> {
+    let row: Option<(String, i64, String, i64, i64)> = sqlx::query_as(
+        "select event_id, attempts, reason, since_ms, next_at_ms from delivery_retries
+         where consumer = ? and partition = ?",
+    )
+    .bind(group)
+    .bind(event.partition)
+    .fetch_optional(conn)
+    .await?;
+    let facts = |(event_id, attempts, reason, since, next_at): (_, i64, _, _, _)| RetryFacts {
+        event_id,
+        attempts: attempts.cast_unsigned(),
+        reason,
+        since: Timestamp::from_unix_ms(since),
+        next_at: Timestamp::from_unix_ms(next_at),
+    };
+    Ok(row.map(facts))
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Unavailable(error.into())
+    }
+}

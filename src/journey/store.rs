@@ -1,0 +1,23 @@
+//! The port to what is known of an order's way.
+
+use std::fmt::Debug;
+
+use async_trait::async_trait;
+
+use crate::base::ids::OrderId;
+use crate::journey::fold::Facts;
+
+/// What is known of orders. Reads only.
+#[async_trait]
+pub trait Store: Send + Sync + Debug {
+    /// Everything known of an order, of one moment; `None` where there is no such order.
+    async fn facts(&self, order: OrderId) -> Result<Option<Facts>, StoreError>;
+}
+
+/// Why the facts could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database is away or too slow. Ask again.
+    #[error("journey store unavailable")]
+    Unavailable(#[source] anyhow::Error),
+}

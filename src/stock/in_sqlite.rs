@@ -1,0 +1,167 @@
+//! Seats and stock in SQLite.
+//!
+//! Seats are counted by a reader, outside the transaction that writes the count down: a house of
+//! sixty thousand seats must not keep the one writer waiting. `against` makes that safe.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::SqliteConnection;
+
+use crate::base::ids::ShowId;
+use crate::base::time::{Clock, Timestamp};
+use crate::driver::sql::{SqlError, Sqlite};
+use crate::event::SectionStock;
+use crate::log::inbox_in_sqlite::pass;
+use crate::log::outbox_in_sqlite::append;
+use crate::stock::count::Stock;
+use crate::stock::store::{Saved, Seats, Statement, Store, StoreError};
+
+/// The seats of one database file.
+#[derive(Debug, Clone)]
+pub struct InSqlite {
+    db: Sqlite,
+    clock: Arc<dyn Clock>,
+}
+
+impl InSqlite {
+    /// The seats of an open database.
+    pub fn new(db: Sqlite, clock: Arc<dyn Clock>) -> Self {
+        Self { db, clock }
+    }
+}
+
+#[async_trait]
+impl Store for InSqlite {
+    async fn shows(&self) -> Result<Vec<ShowId>, StoreError> {
+        let ids: Vec<String> =
+            sqlx::query_scalar("select distinct show from sections order by show")
+                .fetch_all(&self.db.read)
+                .await?;
+        ids.iter()
+            .map(|id| {
+                id.parse()
+                    .map_err(|e| StoreError::Corrupt(anyhow::Error::new(e)))
+            })
+            .collect()
+    }
+
+    async fn count(&self, show: &ShowId) -> Result<Seats, StoreError> {
+        // One snapshot for both: the count belongs to what was said before it.
+        let mut tx = self.db.read.begin().await?;
+        let sections = sections(&mut tx, show).await?;
+        let before = said(&mut tx, show).await?;
+        tx.rollback().await?;
+        Ok(Seats { sections, before })
+    }
+
+    async fn save(
+        &self,
+        group: &str,
+        statements: &[Statement],
+        through: &[(u16, u64)],
+    ) -> Result<Vec<Saved>, StoreError> {
+        let (db, now) = (self.db.clone(), self.clock.now());
+        let (group, statements) = (group.to_owned(), statements.to_vec());
+        let through = through.to_vec();
+        let work = async move {
+            let mut tx = db.write.begin_with("begin immediate").await?;
+            let mut answers = Vec::new();
+            for statement in &statements {
+                answers.push(say(&mut tx, statement).await?);
+            }
+            for at in through {
+                pass(&mut tx, &group, at, now).await?;
+            }
+            tx.commit().await?;
+            Ok(answers)
+        };
+        self.db.outlive(work).await
+    }
+}
+
+async fn sections(
+    conn: &mut SqliteConnection,
+    show: &ShowId,
+) -> Result<Vec<SectionStock>, sqlx::Error> {
+    let rows: Vec<(String, i64, i64, i64)> = sqlx::query_as(
+        "select c.section, coalesce(sum(s.state = 'free'), 0),
+                coalesce(sum(s.state = 'held'), 0), coalesce(sum(s.state = 'sold'), 0)
+         from sections c left join seats s on s.show = c.show and s.section = c.section
+         where c.show = ? group by c.section order by c.position",
+    )
+    .bind(show.as_str())
+    .fetch_all(conn)
+    .await?;
+    let stock = |(name, free, held, sold): (String, i64, i64, i64)| SectionStock {
+        name,
+        free: free.cast_unsigned(),
+        held: held.cast_unsigned(),
+        sold: sold.cast_unsigned(),
+    };
+    Ok(rows.into_iter().map(stock).collect())
+}
+
+async fn said(conn: &mut SqliteConnection, show: &ShowId) -> Result<Option<Stock>, sqlx::Error> {
+    let row: Option<(i64, i64, i64, i64, Option<i64>, i64)> = sqlx::query_as(
+        "select version, free, held, sold, sold_out_at_ms, event_version
+         from show_stock where show = ?",
+    )
+    .bind(show.as_str())
+    .fetch_optional(conn)
+    .await?;
+    let stock = |(version, free, held, sold, sold_out_at, event_version)| Stock {
+        version: i64::cast_unsigned(version),
+        free: i64::cast_unsigned(free),
+        held: i64::cast_unsigned(held),
+        sold: i64::cast_unsigned(sold),
+        sold_out_at: Option::map(sold_out_at, Timestamp::from_unix_ms),
+        event_version: i64::cast_unsigned(event_version),
+    };
+    Ok(row.map(stock))
+}
+
+async fn say(conn: &mut SqliteConnection, statement: &Statement) -> Result<Saved, sqlx::Error> {
+    let stock = &statement.stock;
+    let said = sqlx::query(
+        "insert into show_stock as s (show, version, free, held, sold, as_of_ms, sold_out_at_ms,
+                                      event_version)
+         select ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8
+         where ?9 = 0 or exists (select 1 from show_stock where show = ?1)
+         on conflict (show) do update
+         set version = excluded.version, free = excluded.free, held = excluded.held,
+             sold = excluded.sold, as_of_ms = excluded.as_of_ms,
+             sold_out_at_ms = excluded.sold_out_at_ms, event_version = excluded.event_version
+         where s.version = ?9",
+    )
+    .bind(statement.show.as_str())
+    .bind(stock.version.cast_signed())
+    .bind(stock.free.cast_signed())
+    .bind(stock.held.cast_signed())
+    .bind(stock.sold.cast_signed())
+    .bind(statement.as_of.as_millis())
+    .bind(stock.sold_out_at.map(Timestamp::as_millis))
+    .bind(stock.event_version.cast_signed())
+    .bind(statement.against.cast_signed())
+    .execute(&mut *conn)
+    .await?;
+    if said.rows_affected() == 0 {
+        return Ok(Saved::Overtaken);
+    }
+    for event in &statement.events {
+        append(conn, event).await?;
+    }
+    Ok(Saved::Now)
+}
+
+impl From<SqlError> for StoreError {
+    fn from(error: SqlError) -> Self {
+        Self::Unavailable(error.into())
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Unavailable(error.into())
+    }
+}

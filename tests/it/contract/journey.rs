@@ -1,0 +1,226 @@
+//! Journeys: for an order that stopped anywhere, the stage is named, and since when.
+
+use std::sync::Arc;
+
+use catraca::base::ids::OrderId;
+use catraca::base::limits::PARTITIONS;
+use catraca::base::time::{Clock, Timestamp};
+use catraca::event::Event;
+use catraca::journey::Journeys;
+use catraca::journey::fold::{Journey, Stage, State, Station};
+use catraca::journey::in_sqlite::InSqlite;
+use catraca::journey::text::text;
+use catraca::log::patience::Failure;
+
+use crate::contract::desk::{Desk, T0, facts};
+use crate::contract::provider::{Mood, Provider, transient};
+
+async fn place(desk: &Desk, order: OrderId) {
+    sqlx::query(
+        "insert into orders (order_id, hold_id, show, fan, ticket_id, email, locale, seats,
+                             total_minor, currency, status, placed_at_ms, payable_until_ms,
+                             updated_at_ms, version)
+         values (?1, ?1, 'stadium-show', 'f', ?1, 'a@example.com', 'en', '[]', 1, 'BRL',
+                 'pending', ?2, ?2 + 60000, ?2, 1)",
+    )
+    .bind(order.to_string())
+    .bind(desk.clock.now().as_millis())
+    .execute(&desk.db.write)
+    .await
+    .unwrap();
+    desk.write(Event::OrderPlaced(facts(order)), 1).await;
+}
+
+async fn confirm(desk: &Desk, order: OrderId) {
+    sqlx::query("update orders set status = 'confirmed', updated_at_ms = ?2, version = 2 where order_id = ?1")
+        .bind(order.to_string())
+        .bind(desk.clock.now().as_millis())
+        .execute(&desk.db.write)
+        .await
+        .unwrap();
+    desk.write(Event::OrderConfirmed(facts(order)), 2).await;
+}
+
+/// An order that is confirmed and relayed, which the stock group has read.
+async fn relayed(desk: &Desk, order: OrderId) {
+    place(desk, order).await;
+    confirm(desk, order).await;
+    desk.relay_all().await;
+    let all: Vec<(u16, u64)> = (0..PARTITIONS).map(|p| (p, 99)).collect();
+    desk.inbox().pass("stock", &all).await.unwrap();
+}
+
+async fn journey(desk: &Desk, order: OrderId) -> Journey {
+    let journeys = Journeys::new(Arc::new(InSqlite::new(desk.db.clone())));
+    journeys.of(order).await.unwrap().unwrap()
+}
+
+/// Where the order stopped, how, and how many milliseconds after the beginning.
+async fn stopped(desk: &Desk, order: OrderId) -> (Station, State, u64, String) {
+    let Stage {
+        stage,
+        state,
+        at,
+        detail,
+        ..
+    } = journey(desk, order).await.stopped.unwrap();
+    (stage, state, at.ms_since(T0), detail)
+}
+
+#[tokio::test]
+async fn an_order_that_nobody_placed_has_no_journey() {
+    let desk = Desk::open().await;
+    let journeys = Journeys::new(Arc::new(InSqlite::new(desk.db.clone())));
+    assert_eq!(journeys.of(desk.order()).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn it_stops_at_the_order_while_nobody_has_paid() {
+    let desk = Desk::open().await;
+    desk.clock.advance_ms(10);
+    let order = desk.order();
+    place(&desk, order).await;
+    let (station, state, since, detail) = stopped(&desk, order).await;
+    assert_eq!(
+        (station, state, since),
+        (Station::Order, State::Waiting, 10)
+    );
+    assert!(
+        detail.contains("payment until 2027-01-15T08:01:00.01Z"),
+        "{detail}"
+    );
+}
+
+#[tokio::test]
+async fn it_stops_at_the_outbox_where_an_event_is_missing() {
+    let desk = Desk::open().await;
+    let order = desk.order();
+    relayed(&desk, order).await;
+    desk.run("update orders set version = 3, updated_at_ms = updated_at_ms + 7")
+        .await;
+    desk.run("insert into processed_events select 'notify', id, aggregateid, 2, 0 from outbox")
+        .await;
+    let (station, state, since, detail) = stopped(&desk, order).await;
+    assert_eq!((station, state, since), (Station::Outbox, State::Stuck, 7));
+    assert!(detail.starts_with("version 3 has no row"), "{detail}");
+}
+
+#[tokio::test]
+async fn it_stops_at_the_log_until_it_is_relayed_and_in_quarantine() {
+    let desk = Desk::open().await;
+    let order = desk.order();
+    place(&desk, order).await;
+    desk.clock.advance_ms(20);
+    confirm(&desk, order).await;
+    let (station, state, since, _) = stopped(&desk, order).await;
+    assert_eq!((station, state, since), (Station::Log, State::Waiting, 0));
+    desk.run("update outbox set payload = 'x'").await;
+    desk.clock.advance_ms(20);
+    desk.relay_all().await;
+    let (station, state, since, detail) = stopped(&desk, order).await;
+    assert_eq!((station, state, since), (Station::Log, State::Stuck, 40));
+    assert_eq!(detail, "in quarantine: its payload is not JSON");
+}
+
+#[tokio::test]
+async fn it_stops_at_a_group_that_has_not_read_it() {
+    let desk = Desk::open().await;
+    let order = desk.order();
+    desk.clock.advance_ms(5);
+    relayed(&desk, order).await;
+    let (station, state, since, detail) = stopped(&desk, order).await;
+    assert_eq!(
+        (station, state, since),
+        (Station::Effect, State::Waiting, 5)
+    );
+    assert_eq!(detail, "the group has never read the log");
+    desk.inbox().register("notify").await.unwrap();
+    let (.., detail) = stopped(&desk, order).await;
+    assert_eq!(detail, "not read yet: the group is 2 behind");
+}
+
+#[tokio::test]
+async fn it_stops_at_a_delivery_that_is_tried_again_and_so_does_what_is_behind_it() {
+    let desk = Desk::open().await;
+    let (order, behind) = (desk.order_in(2), desk.order_in(2));
+    relayed(&desk, order).await;
+    relayed(&desk, behind).await;
+    let provider = Provider::of(&desk, Mood::FailsFor(order, transient()));
+    let mut consuming = desk.notifying(provider);
+    desk.clock.advance_ms(100);
+    consuming.step().await.unwrap();
+    desk.clock.advance_ms(500);
+    consuming.step().await.unwrap();
+    let (station, state, since, detail) = stopped(&desk, order).await;
+    assert_eq!(
+        (station, state, since),
+        (Station::Effect, State::Retrying, 100)
+    );
+    assert!(detail.starts_with("2 attempts spent"), "{detail}");
+    assert!(detail.ends_with("mailbox busy"), "{detail}");
+    let (station, state, since, detail) = stopped(&desk, behind).await;
+    assert_eq!(
+        (station, state, since),
+        (Station::Effect, State::Waiting, 0)
+    );
+    assert!(detail.starts_with("waits behind event "), "{detail}");
+}
+
+#[tokio::test]
+async fn it_stops_at_a_dead_letter_until_that_is_replayed() {
+    let desk = Desk::open().await;
+    let order = desk.order();
+    relayed(&desk, order).await;
+    let provider = Provider::of(
+        &desk,
+        Mood::Fails(Failure::Permanent("no such address".into())),
+    );
+    desk.clock.advance_ms(30);
+    desk.notifying(provider.clone()).step().await.unwrap();
+    let (station, state, since, detail) = stopped(&desk, order).await;
+    assert_eq!((station, state, since), (Station::Effect, State::Stuck, 30));
+    assert_eq!(
+        detail,
+        "set aside as dead letter 1 after 1 attempts: no such address"
+    );
+    provider.becomes(Mood::Well);
+    desk.notifier(provider).replay(1).await.unwrap();
+    assert_eq!(journey(&desk, order).await.stopped, None);
+}
+
+#[tokio::test]
+async fn an_order_that_has_arrived_tells_the_whole_way() {
+    let desk = Desk::open().await;
+    let mailbox = desk.mailbox().await;
+    let order = desk.order();
+    relayed(&desk, order).await;
+    desk.clock.advance_ms(1_500);
+    desk.notifying(mailbox).step().await.unwrap();
+    let journey = journey(&desk, order).await;
+    assert_eq!(journey.stopped, None);
+    assert_eq!(
+        journey.trace.as_deref(),
+        Some("0af7651916cd43dd8448eb211c80319c")
+    );
+    let way: Vec<Station> = journey.stages.iter().map(|stage| stage.stage).collect();
+    use Station::{Effect, Log, Order, Outbox, Provider, Request};
+    let expected = [
+        Request, Order, Outbox, Log, Effect, Effect, Outbox, Log, Effect, Effect, Provider,
+    ];
+    assert_eq!(way, expected);
+    let provider = journey.stages.last().unwrap();
+    assert_eq!(provider.detail, desk.mails()[0]);
+    assert_eq!(provider.at, Timestamp::from_unix_ms(T0.as_millis() + 1_500));
+    let json = serde_json::to_string(&journey).unwrap();
+    assert_eq!(serde_json::from_str::<Journey>(&json).unwrap(), journey);
+    let text = text(&journey);
+    assert!(
+        text.starts_with(&format!("order {order} of stadium-show: confirmed\n")),
+        "{text}"
+    );
+    assert!(
+        text.contains("  effect notify    done       2027-01-15T08:00:01.5Z  handled\n"),
+        "{text}"
+    );
+    assert!(text.ends_with("It has arrived.\n"), "{text}");
+}

@@ -1,0 +1,241 @@
+//! Notices: each message once, and a delivery that fails holds up nobody but its own partition.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use catraca::base::limits::{BREAKER_FAILURES_MAX, BREAKER_OPEN_MS, PARTITIONS};
+use catraca::event::{Event, Order, ShowFacts};
+use catraca::log::consume::Consuming;
+use catraca::log::inbox::DeadLetter;
+use catraca::log::patience::Failure;
+use catraca::log::{Delivery, LogError};
+use catraca::notify::inbox::{Inbox, Sent};
+use catraca::notify::step::Notifier;
+
+use crate::contract::desk::{Desk, facts};
+use crate::contract::provider::{Mood, Provider, away, confirm, run, transient};
+
+#[tokio::test]
+async fn an_event_five_times_is_one_mail() {
+    let desk = Desk::open().await;
+    let mailbox = desk.mailbox().await;
+    let order = confirm(&desk, 2).await;
+    desk.relay_all().await;
+    for _ in 0..5 {
+        let step = desk.notifying(mailbox.clone()).step().await.unwrap();
+        assert!(step.handled <= 1);
+        // As after a reset of the group's offsets.
+        desk.run("update log_groups set offset = 0").await;
+    }
+    let mails = desk.mails();
+    assert_eq!(mails.len(), 1);
+    assert!(
+        mails[0].starts_with(&format!("{order}-confirmed-")),
+        "{mails:?}"
+    );
+    assert_eq!(desk.count("select count(*) from notices").await, 1);
+    let receipt: String = sqlx::query_scalar("select receipt from notices")
+        .fetch_one(&desk.db.read)
+        .await
+        .unwrap();
+    assert_eq!(receipt, mails[0]);
+}
+
+#[tokio::test]
+async fn a_mail_is_whole_and_says_who_what_and_when() {
+    let desk = Desk::open().await;
+    let mailbox = desk.mailbox().await;
+    let order = desk.order();
+    let told = Order {
+        event: ShowFacts {
+            name: "Coração\r\nBcc: all@example.com".to_owned(),
+            ..facts(order).event
+        },
+        ..facts(order)
+    };
+    let event = desk.write(Event::OrderConfirmed(told), 1).await;
+    desk.relay_all().await;
+    desk.notifying(mailbox).step().await.unwrap();
+    let path = desk.mail_folder().join(&desk.mails()[0]);
+    let mail = std::fs::read_to_string(path).unwrap();
+    let (head, body) = mail.split_once("\r\n\r\n").unwrap();
+    let header = |name: &str| {
+        let mut lines = head.lines().filter(|line| line.starts_with(name));
+        (lines.next().unwrap_or_default(), lines.count())
+    };
+    let id = format!("Message-ID: <{event}@catraca.example>");
+    assert_eq!(header("Message-ID:"), (id.as_str(), 0));
+    assert_eq!(header("To:"), ("To: ana@example.com", 0));
+    assert_eq!(
+        header("Date:"),
+        ("Date: Fri, 15 Jan 2027 08:00:00 +0000", 0)
+    );
+    assert_eq!(header("Bcc:").0, "", "{head}");
+    assert!(
+        body.contains("Evento: Coração Bcc: all@example.com\r\n"),
+        "{body}"
+    );
+}
+
+/// Notices that die with the process before they are written.
+#[derive(Debug)]
+struct Dying;
+
+#[async_trait]
+impl Inbox for Dying {
+    async fn sent(&self, _: &str, _: &Delivery, _: &Sent) -> Result<(), LogError> {
+        Err(LogError::Unavailable(anyhow::anyhow!("killed")))
+    }
+
+    async fn replayed(&self, _: &DeadLetter, _: Option<&Sent>) -> Result<(), LogError> {
+        Err(LogError::Unavailable(anyhow::anyhow!("killed")))
+    }
+}
+
+#[tokio::test]
+async fn a_crash_between_file_and_commit_is_one_mail() {
+    let desk = Desk::open().await;
+    let mailbox = desk.mailbox().await;
+    confirm(&desk, 5).await;
+    desk.relay_all().await;
+    let dying = Notifier::new(desk.inbox(), Arc::new(Dying), mailbox.clone());
+    let mut consuming = Consuming::new(dying, desk.log(), desk.inbox(), desk.time());
+    consuming.step().await.unwrap_err();
+    drop(consuming);
+    assert_eq!(desk.mails().len(), 1, "the file is there");
+    assert_eq!(desk.count("select count(*) from processed_events").await, 0);
+    desk.clock.advance_ms(60_000);
+    let step = desk.notifying(mailbox).step().await.unwrap();
+    assert_eq!((step.handled, step.failed), (1, 0));
+    assert_eq!(desk.mails().len(), 1);
+    assert_eq!(desk.count("select count(*) from notices").await, 1);
+}
+
+#[tokio::test]
+async fn two_failures_and_a_success_are_one_message() {
+    let desk = Desk::open().await;
+    let provider = Provider::of(&desk, Mood::FailsTimes(2, transient()));
+    let order = confirm(&desk, 1).await;
+    desk.relay_all().await;
+    let mut consuming = desk.notifying(provider.clone());
+    let total = run(&desk, &mut consuming, 10_000).await;
+    assert_eq!((total.handled, total.failed, total.set_aside), (1, 2, 0));
+    assert_eq!(provider.tries(order), [0, 500, 1_500]);
+    assert_eq!(desk.count("select count(*) from delivery_retries").await, 0);
+}
+
+#[tokio::test]
+async fn a_poisoned_key_delays_nobody_but_its_partition_and_that_by_three_and_a_half_seconds() {
+    let desk = Desk::open().await;
+    let poisoned = confirm(&desk, 0).await;
+    let behind = confirm(&desk, 0).await;
+    let mut others = Vec::new();
+    for partition in 1..PARTITIONS {
+        others.push(confirm(&desk, partition).await);
+    }
+    desk.relay_all().await;
+    let provider = Provider::of(&desk, Mood::FailsFor(poisoned, transient()));
+    let mut consuming = desk.notifying(provider.clone());
+    let total = run(&desk, &mut consuming, 10_000).await;
+    assert_eq!(provider.tries(poisoned), [0, 500, 1_500, 3_500]);
+    for other in others {
+        assert_eq!(provider.tries(other), [0], "another partition waited");
+    }
+    assert_eq!(provider.tries(behind), [3_500]);
+    assert_eq!((total.handled, total.set_aside), (6, 1));
+    let letters = desk.inbox().dead_letters(0).await.unwrap();
+    let [letter] = &letters[..] else {
+        panic!("{letters:?}");
+    };
+    assert_eq!(letter.delivery.key, poisoned.to_string());
+    assert_eq!((letter.delivery.partition, letter.delivery.version), (0, 2));
+    assert_eq!(
+        (&*letter.because.reason, letter.because.attempts),
+        ("mailbox busy", 4)
+    );
+}
+
+#[tokio::test]
+async fn a_restart_grants_no_new_attempts() {
+    let desk = Desk::open().await;
+    let provider = Provider::of(&desk, Mood::Fails(transient()));
+    let order = confirm(&desk, 3).await;
+    desk.relay_all().await;
+    run(&desk, &mut desk.notifying(provider.clone()), 600).await;
+    run(&desk, &mut desk.notifying(provider.clone()), 10_000).await;
+    assert_eq!(provider.tries(order), [0, 500, 1_500, 3_500]);
+    assert_eq!(desk.count("select attempts from dead_letters").await, 4);
+}
+
+#[tokio::test]
+async fn while_the_provider_is_down_nothing_is_set_aside_and_later_all_is_sent() {
+    for failure in [transient(), away()] {
+        let desk = Desk::open().await;
+        let mut orders = Vec::new();
+        for partition in 0..PARTITIONS {
+            orders.push(confirm(&desk, partition).await);
+            orders.push(confirm(&desk, partition).await);
+        }
+        desk.relay_all().await;
+        let provider = Provider::of(&desk, Mood::Fails(failure));
+        let mut consuming = desk.notifying(provider.clone());
+        let down = run(&desk, &mut consuming, 120_000).await;
+        assert_eq!((down.handled, down.set_aside), (0, 0));
+        let tries = provider.tried.lock().unwrap().len() as u64;
+        let probes = 120_000 / BREAKER_OPEN_MS + 1;
+        assert!(tries <= u64::from(BREAKER_FAILURES_MAX) + probes, "{tries}");
+        provider.becomes(Mood::Well);
+        let up = run(&desk, &mut consuming, BREAKER_OPEN_MS + 1_000).await;
+        assert_eq!((up.handled, up.set_aside), (12, 0));
+        assert_eq!(provider.taken().len(), orders.len());
+    }
+}
+
+#[tokio::test]
+async fn a_provider_that_comes_back_is_found_although_one_event_still_fails() {
+    let desk = Desk::open().await;
+    let poisoned = confirm(&desk, 0).await;
+    for partition in 1..PARTITIONS {
+        confirm(&desk, partition).await;
+    }
+    desk.relay_all().await;
+    let provider = Provider::of(&desk, Mood::Fails(away()));
+    let mut consuming = desk.notifying(provider.clone());
+    run(&desk, &mut consuming, 60_000).await;
+    provider.becomes(Mood::FailsFor(poisoned, transient()));
+    let total = run(&desk, &mut consuming, 60_000).await;
+    assert_eq!((total.handled, total.set_aside), (5, 1));
+}
+
+#[tokio::test]
+async fn a_provider_that_asks_for_patience_gets_it_and_no_attempt_is_spent() {
+    let desk = Desk::open().await;
+    let throttled = Failure::Throttled {
+        retry_after_ms: 7_000,
+        reason: "429".to_owned(),
+    };
+    let provider = Provider::of(&desk, Mood::FailsTimes(5, throttled));
+    let order = confirm(&desk, 1).await;
+    desk.relay_all().await;
+    let total = run(&desk, &mut desk.notifying(provider.clone()), 60_000).await;
+    assert_eq!((total.handled, total.set_aside), (1, 0));
+    assert_eq!(
+        provider.tries(order),
+        [0, 7_000, 14_000, 21_000, 28_000, 35_000]
+    );
+}
+
+#[tokio::test]
+async fn a_mailbox_that_cannot_be_written_is_down_not_poisoned() {
+    let desk = Desk::open().await;
+    let mailbox = desk.mailbox().await;
+    confirm(&desk, 0).await;
+    desk.relay_all().await;
+    std::fs::remove_dir(desk.mail_folder()).unwrap();
+    let mut consuming = desk.notifying(mailbox);
+    let down = run(&desk, &mut consuming, 30_000).await;
+    assert_eq!((down.handled, down.set_aside), (0, 0));
+    std::fs::create_dir(desk.mail_folder()).unwrap();
+    let up = run(&desk, &mut consuming, BREAKER_OPEN_MS).await;
+    assert_eq!((up.handled, desk.mails().len()), (1, 1));
+}
