@@ -1,0 +1,174 @@
+//! Which backend is behind which port: SQLite and files in this version, and the
+//! room in memory or in Redis.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::app::StartError;
+use crate::app::data_dir::DataDir;
+use crate::base::ids::IdSource;
+use crate::base::secret::Secret;
+use crate::base::time::{Clock, SystemClock};
+use crate::config::{self, Config};
+use crate::driver::schema::CATRACA;
+use crate::driver::sql::Sqlite;
+use crate::journey;
+use crate::log;
+use crate::notify;
+use crate::orders;
+use crate::orders::payment::Payments;
+use crate::orders::payment::via_sandbox::ViaSandbox;
+use crate::relay;
+use crate::room;
+use crate::room::in_memory::InMemory;
+use crate::room::in_redis::InRedis;
+use crate::show;
+use crate::stock;
+use crate::telemetry::Exposition;
+use crate::token::keyring::KeyRing;
+use crate::token::ticket;
+
+/// Every store and provider of a process, open. Tests put their own behind a port.
+#[derive(Debug)]
+pub struct Backends {
+    /// The wall clock.
+    pub clock: Arc<dyn Clock>,
+    /// Where identifiers come from.
+    pub ids: Arc<IdSource>,
+    /// What signs passes and tickets.
+    pub keys: Arc<KeyRing>,
+    /// The waiting rooms.
+    pub rooms: Arc<dyn room::Store>,
+    /// Shows, checkpoints, ledger.
+    pub shows: Arc<dyn show::Store>,
+    /// Holds and orders.
+    pub orders: Arc<dyn orders::store::Store>,
+    /// The payment provider.
+    pub payments: Arc<dyn Payments>,
+    /// The outbox, as the relay sees it.
+    pub relay: Arc<dyn relay::store::Store>,
+    /// The event log.
+    pub log: Arc<dyn log::Subscriber>,
+    /// What consumer groups have done.
+    pub inbox: Arc<dyn log::inbox::Inbox>,
+    /// What was sent to people.
+    pub sent: Arc<dyn notify::inbox::Inbox>,
+    /// What takes messages to people.
+    pub sender: Arc<dyn notify::Sender>,
+    /// Seats, and what was last said of them.
+    pub stock: Arc<dyn stock::store::Store>,
+    /// What is known of an order's way.
+    pub journeys: Arc<dyn journey::store::Store>,
+    /// The metrics of the process.
+    pub exposition: Exposition,
+    /// The database file, to be closed at the end.
+    pub database: Sqlite,
+}
+
+impl Backends {
+    /// Opens what the configuration names.
+    ///
+    /// # Errors
+    /// [`StartError`] with one line for keys that cannot be used and files that cannot be opened.
+    pub async fn open(config: &Config, data_dir: &DataDir) -> Result<Self, StartError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let ids = Arc::new(IdSource::random());
+        let keys = Arc::new(open_keys(config, data_dir)?);
+        let path = config.database_path();
+        let db = Sqlite::open(&path, CATRACA)
+            .await
+            .map_err(|error| unusable(&path, error))?;
+        let rooms = open_rooms(config, data_dir, &clock).await?;
+        let path = config.mailbox();
+        let sender = notify::via_mailbox::ViaMailbox::open(&path, &config.notify.from)
+            .await
+            .map_err(|error| unusable(&path, error))?;
+        let exposition = Exposition::install()
+            .or_else(|_| Exposition::detached()) // another process-wide recorder: a test's
+            .map_err(|error| StartError::unavailable(format!("metrics: {error}")))?;
+        let slow = Duration::from_millis(config.orders.sandbox_slow_ms);
+        let timed = || (db.clone(), Arc::clone(&clock));
+        Ok(Self {
+            rooms,
+            shows: Arc::new(show::in_sqlite::InSqlite::new(db.clone())),
+            orders: {
+                let (db, clock) = timed();
+                Arc::new(orders::in_sqlite::InSqlite::new(
+                    db,
+                    clock,
+                    Arc::clone(&ids),
+                ))
+            },
+            payments: Arc::new(ViaSandbox::new(slow)),
+            relay: Arc::new(with(timed(), relay::in_sqlite::InSqlite::new)),
+            log: Arc::new(with(timed(), log::in_sqlite::InSqlite::new)),
+            inbox: Arc::new(with(timed(), log::inbox_in_sqlite::InSqlite::new)),
+            sent: Arc::new(with(timed(), notify::in_sqlite::InSqlite::new)),
+            sender: Arc::new(sender),
+            stock: Arc::new(with(timed(), stock::in_sqlite::InSqlite::new)),
+            journeys: Arc::new(journey::in_sqlite::InSqlite::new(db.clone())),
+            exposition,
+            database: db.clone(),
+            clock,
+            ids,
+            keys,
+        })
+    }
+}
+
+async fn open_rooms(
+    config: &Config,
+    data_dir: &DataDir,
+    clock: &Arc<dyn Clock>,
+) -> Result<Arc<dyn room::Store>, StartError> {
+    let url = &config.room.url;
+    if url == config::ROOM_IN_MEMORY {
+        let path = data_dir.file("room.db");
+        let rooms = InMemory::open(&path, Arc::clone(clock)).await;
+        return Ok(Arc::new(rooms.map_err(|error| unusable(&path, error))?));
+    }
+    let rooms = InRedis::connect(url).await.map_err(|error| {
+        let error = anyhow::Error::from(error);
+        StartError::unavailable(format!("cannot use the server of room.url: {error:#}"))
+    })?;
+    Ok(Arc::new(rooms))
+}
+
+fn with<T>(
+    (db, clock): (Sqlite, Arc<dyn Clock>),
+    new: impl FnOnce(Sqlite, Arc<dyn Clock>) -> T,
+) -> T {
+    new(db, clock)
+}
+
+fn open_keys(config: &Config, data_dir: &DataDir) -> Result<KeyRing, StartError> {
+    if config.keys.secret.expose().is_empty() {
+        keys_of(config, &data_dir.secret("secret")?)
+    } else {
+        keys_of(config, &config.keys.secret)
+    }
+}
+
+/// The keys that derive from this secret.
+pub(super) fn keys_of(config: &Config, secret: &Secret) -> Result<KeyRing, StartError> {
+    let ring = KeyRing::new(secret, &config.keys.active, &config.keys.accepted)
+        .map_err(|error| StartError::config(error.to_string()))?;
+    ticket::self_test(&ring).map_err(|error| StartError::config(error.to_string()))?;
+    Ok(ring)
+}
+
+fn unusable(path: &Path, error: impl Into<anyhow::Error>) -> StartError {
+    let error: anyhow::Error = error.into();
+    StartError::unavailable(format!("cannot open {}: {error:#}", path.display()))
+}
+
+/// A name for this process among the holders of leases, nobody else's and not its own of an earlier
+/// life.
+pub(super) fn holder(ids: &IdSource, role: &str) -> String {
+    format!(
+        "{role}-{}-{:08x}",
+        std::process::id(),
+        ids.seed() & 0xffff_ffff
+    )
+}

@@ -1,0 +1,109 @@
+//! The command line: one file per verb family.
+//!
+//! Exit codes: 0 asked to stop or done, 1 a task ended by itself or a check failed, 2 usage, 69 a
+//! needed server, port or folder is missing, 78 bad configuration.
+
+pub mod admin_api;
+pub mod check;
+pub mod demo;
+pub mod operate;
+pub mod serve;
+pub mod settings;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Done, or asked to stop.
+pub const OK: u8 = 0;
+/// A task ended by itself, or a check failed.
+pub const FAILED: u8 = 1;
+/// The words make no sense.
+pub const USAGE: u8 = 2;
+/// A needed server, port or folder is missing (`EX_UNAVAILABLE` of sysexits.h).
+pub const UNAVAILABLE: u8 = 69;
+/// The configuration is wrong (`EX_CONFIG` of sysexits.h).
+pub const CONFIG: u8 = 78;
+
+/// A waiting room and admission gateway for flash sales.
+#[derive(Debug, Parser)]
+#[command(name = "catraca", version, about, propagate_version = true)]
+#[command(
+    after_help = "Exit codes: 0 done or asked to stop, 1 a task ended by itself or a check \
+failed, 2 usage, 69 a needed server, port or folder is missing, 78 bad configuration."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What the program can do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Run everything with a sample show and a crowd, sell out, check, and keep serving.
+    #[command(display_order = 1)]
+    Demo(demo::DemoArgs),
+    /// Run every role in one process, by the configuration.
+    #[command(display_order = 2)]
+    Up(ConfigArgs),
+    /// Create shows and steer them (speaks to the admin API).
+    #[command(subcommand, display_order = 3)]
+    Show(operate::ShowVerb),
+    /// Say of an order where it stopped (speaks to the admin API).
+    #[command(display_order = 4)]
+    Journey(operate::JourneyArgs),
+    /// List deliveries that were set aside, or hand them over again (speaks to the admin API).
+    #[command(subcommand, display_order = 5)]
+    DeadLetters(operate::DeadLetterVerb),
+    /// Prove the promises from what is stored, or print the first counter-example.
+    #[command(display_order = 6)]
+    Check(check::CheckArgs),
+    /// Check or print the configuration.
+    #[command(subcommand, display_order = 7)]
+    Config(settings::ConfigVerb),
+}
+
+/// Where the configuration comes from.
+#[derive(Debug, Clone, Default, Args)]
+pub struct ConfigArgs {
+    /// The configuration file; without it defaults and the environment (CATRACA__SECTION__KEY) count.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where SQLite files, the mailbox and generated secrets live (data_dir).
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
+/// Carries out a command line.
+pub async fn run(cli: Cli) -> ExitCode {
+    let code = match cli.verb {
+        Verb::Demo(args) => demo::demo(args).await,
+        Verb::Up(args) => serve::up(&args).await,
+        Verb::Show(verb) => operate::show(verb).await,
+        Verb::Journey(args) => operate::journey(args).await,
+        Verb::DeadLetters(verb) => operate::dead_letters(verb).await,
+        Verb::Check(args) => check::check(args).await,
+        Verb::Config(verb) => settings::config(&verb),
+    };
+    ExitCode::from(code)
+}
+
+/// One line for a person about what went wrong, the causes behind it included.
+pub fn complain(error: &anyhow::Error) {
+    tell(&format!("catraca: {error:#}"));
+}
+
+/// A line on standard error. A closed pipe is nobody's fault.
+pub fn tell(line: &str) {
+    use std::io::Write;
+    let _closed = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Text on standard output. A closed pipe (`catraca … | head`) is nobody's fault.
+pub fn print(text: &str) {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    let _closed = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
+}

@@ -1,0 +1,312 @@
+//! The operator's verbs: shows, journeys, dead letters.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::str::FromStr;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+use http::Method;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::base::ids::{OrderId, ShowId};
+use crate::cli::admin_api::{AdminArgs, Ask, Away};
+use crate::cli::{FAILED, OK, UNAVAILABLE, complain, print};
+
+/// `catraca show …`
+#[derive(Debug, Subcommand)]
+pub enum ShowVerb {
+    /// Create a show from its settings.
+    #[command(
+        after_help = "Example:\n  catraca show create stadium-show settings.json\n\nSettings \
+are one JSON object: name, rate and sections at least; docs/shows.md lists every member."
+    )]
+    Create {
+        /// The show's id.
+        show: ShowId,
+        /// The settings, JSON; - reads standard input.
+        file: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// List the shows.
+    List {
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Print a show with its settings and its room, as JSON.
+    Get {
+        /// The show's id.
+        show: ShowId,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Change settings, live.
+    #[command(after_help = "Example:\n  catraca show set stadium-show rate=500 capacity=9000")]
+    Set {
+        /// The show's id.
+        show: ShowId,
+        /// Members to change, as name=value; the value is JSON or a plain text.
+        #[arg(required = true, value_name = "NAME=VALUE")]
+        members: Vec<Member>,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Call fans, whatever the schedule says; also leads out of sold out.
+    Open(OneShow),
+    /// Stop calling; everybody keeps their place.
+    Pause(OneShow),
+    /// Call fans again.
+    Resume(OneShow),
+    /// End the sale: no joins, no calls. Tickets stay good until they run out.
+    Close(OneShow),
+    /// Take the gate away: nobody is asked for a ticket.
+    Off(OneShow),
+}
+
+/// One member of a show's settings, as `show set` is told it.
+#[derive(Debug, Clone)]
+pub struct Member {
+    name: String,
+    value: Box<RawValue>,
+}
+
+impl FromStr for Member {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once('=').ok_or("it must be name=value")?;
+        let value = serde_json::from_str(value)
+            .or_else(|_| serde_json::value::to_raw_value(value))
+            .map_err(|error| error.to_string())?;
+        Ok(Self {
+            name: name.to_owned(),
+            value,
+        })
+    }
+}
+
+/// A verb about one show.
+#[derive(Debug, Args)]
+pub struct OneShow {
+    /// The show's id.
+    pub show: ShowId,
+    #[command(flatten)]
+    pub admin: AdminArgs,
+}
+
+/// `catraca journey ORDER`
+#[derive(Debug, Args)]
+pub struct JourneyArgs {
+    /// The order's id.
+    pub order: OrderId,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub admin: AdminArgs,
+}
+
+/// `catraca dead-letters …`
+#[derive(Debug, Subcommand)]
+pub enum DeadLetterVerb {
+    /// List what was set aside, with the reasons.
+    List {
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Hand a dead letter over again. Doing it twice does it once.
+    Replay {
+        /// The dead letter's number.
+        id: u64,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+}
+
+/// Carries out `catraca show …`.
+pub async fn show(verb: ShowVerb) -> u8 {
+    let done = match verb {
+        ShowVerb::Create { show, file, admin } => create(&admin, &show, &file).await,
+        ShowVerb::List { admin } => list(&admin).await,
+        ShowVerb::Get { show, admin } => pretty(&admin, Ask::get(path(&show))).await,
+        ShowVerb::Set {
+            show,
+            members,
+            admin,
+        } => set(&admin, &show, &members).await,
+        ShowVerb::Open(one) => act(&one, "open").await,
+        ShowVerb::Pause(one) => act(&one, "pause").await,
+        ShowVerb::Resume(one) => act(&one, "resume").await,
+        ShowVerb::Close(one) => act(&one, "close").await,
+        ShowVerb::Off(one) => act(&one, "off").await,
+    };
+    code(done)
+}
+
+/// Carries out `catraca journey`.
+pub async fn journey(args: JourneyArgs) -> u8 {
+    let ask = Ask::get(format!("/admin/v1/orders/{}/journey", args.order));
+    let done = async {
+        let answer = args.admin.ask(ask).await?;
+        match answer["text"].as_str() {
+            Some(text) if !args.json => print(text),
+            Some(_) | None => print(&serde_json::to_string_pretty(&answer)?),
+        }
+        Ok(())
+    };
+    code(done.await)
+}
+
+/// Carries out `catraca dead-letters …`.
+pub async fn dead_letters(verb: DeadLetterVerb) -> u8 {
+    let done = match verb {
+        DeadLetterVerb::List { admin } => list_dead_letters(&admin).await,
+        DeadLetterVerb::Replay { id, admin } => {
+            pretty(
+                &admin,
+                Ask::post(format!("/admin/v1/dead-letters/{id}/replay")),
+            )
+            .await
+        }
+    };
+    code(done)
+}
+
+fn code(done: anyhow::Result<()>) -> u8 {
+    match done {
+        Ok(()) => OK,
+        Err(error) => {
+            complain(&error);
+            if error.is::<Away>() {
+                UNAVAILABLE
+            } else {
+                FAILED
+            }
+        }
+    }
+}
+
+fn path(show: &ShowId) -> String {
+    format!("/admin/v1/shows/{show}")
+}
+
+async fn pretty(admin: &AdminArgs, ask: Ask) -> anyhow::Result<()> {
+    print(&serde_json::to_string_pretty(&admin.ask(ask).await?)?);
+    Ok(())
+}
+
+async fn create(admin: &AdminArgs, show: &ShowId, file: &str) -> anyhow::Result<()> {
+    let mut text = String::new();
+    if file == "-" {
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .context("cannot read standard input")?;
+    } else {
+        text = std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
+    }
+    serde_json::from_str::<&RawValue>(&text).context("the settings are no JSON")?;
+    let ask = Ask {
+        method: Method::PUT,
+        path: path(show),
+        if_match: None,
+        body: Some(text),
+    };
+    let answer = admin.ask(ask).await?;
+    print(&format!("{show} created, version {}", answer["version"]));
+    Ok(())
+}
+
+async fn set(admin: &AdminArgs, show: &ShowId, members: &[Member]) -> anyhow::Result<()> {
+    let patch: BTreeMap<&str, &RawValue> = members
+        .iter()
+        .map(|member| (member.name.as_str(), &*member.value))
+        .collect();
+    let ask = Ask {
+        method: Method::PATCH,
+        path: path(show),
+        if_match: None,
+        body: Some(serde_json::to_string(&patch)?),
+    };
+    let answer = admin.ask(ask).await?;
+    print(&format!("{show} changed, version {}", answer["version"]));
+    Ok(())
+}
+
+async fn act(one: &OneShow, verb: &str) -> anyhow::Result<()> {
+    let answer = one
+        .admin
+        .ask(Ask::post(format!("{}/{verb}", path(&one.show))))
+        .await?;
+    print(&format!(
+        "{} {verb}: state {}",
+        one.show,
+        word(&answer["state"])
+    ));
+    Ok(())
+}
+
+async fn list(admin: &AdminArgs) -> anyhow::Result<()> {
+    let answer = admin.ask(Ask::get("/admin/v1/shows")).await?;
+    let mut lines = vec![row([
+        "SHOW", "STATE", "WAITING", "LIVE", "ISSUED", "LEFT", "NAME",
+    ])];
+    for show in answer["shows"].as_array().into_iter().flatten() {
+        let room = &show["room"];
+        let stock = &room["stock"];
+        let left = stock["free"]
+            .as_u64()
+            .map(|free| free + stock["held"].as_u64().unwrap_or(0));
+        lines.push(row([
+            &word(&show["show"]),
+            &word(&room["state"]),
+            &word(&room["waiting"]),
+            &word(&room["live"]),
+            &word(&room["issued"]),
+            &left.map_or_else(|| "-".to_owned(), |left| left.to_string()),
+            &word(&show["settings"]["name"]),
+        ]));
+    }
+    print(&lines.join("\n"));
+    Ok(())
+}
+
+fn row(cells: [&str; 7]) -> String {
+    let [show, state, waiting, live, issued, left, name] = cells;
+    format!("{show:<24} {state:<10} {waiting:>9} {live:>7} {issued:>9} {left:>7}  {name}")
+}
+
+async fn list_dead_letters(admin: &AdminArgs) -> anyhow::Result<()> {
+    let answer = admin.ask(Ask::get("/admin/v1/dead-letters")).await?;
+    let letters = answer["dead_letters"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    if letters.is_empty() {
+        print("no dead letters");
+        return Ok(());
+    }
+    for letter in letters {
+        print(&format!(
+            "{:>6}  {:<8} {:<16} {}  {} attempts, {}: {}",
+            word(&letter["id"]),
+            word(&letter["consumer"]),
+            word(&letter["type"]),
+            word(&letter["key"]),
+            word(&letter["attempts"]),
+            word(&letter["at"]),
+            word(&letter["reason"]),
+        ));
+    }
+    Ok(())
+}
+
+/// A JSON value as a table shows it.
+fn word(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Null => "-".to_owned(),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
+    }
+}

@@ -1,0 +1,246 @@
+//! Configuration: defaults, then the file, then the environment, then flags; checked once, before
+//! any port is opened.
+//!
+//! `default.toml` is compiled in and is the reference manual: every key is there with its meaning.
+//! `layers.rs` puts the four layers on top of each other and remembers where each value came from.
+
+pub mod layers;
+pub mod suggest;
+
+mod place;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::base::ids::ShowId;
+use crate::base::secret::Secret;
+use crate::gateway::settings::Settings as Gateway;
+use crate::gateway::upstreams::{Gate, Route};
+use crate::token::keyring::{KeyRing, SECRET_BYTES_MIN};
+
+/// The reference manual of the configuration, and its defaults.
+pub const DEFAULT: &str = include_str!("default.toml");
+
+/// Everything that can be configured.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Where SQLite files, the mailbox and generated secrets live.
+    pub data_dir: PathBuf,
+    /// The shared state of the waiting rooms.
+    pub room: Url,
+    /// Shows, ledger, orders, outbox, inbox.
+    pub database: Url,
+    /// The event log.
+    pub log: Url,
+    /// The public door.
+    pub gateway: Gateway,
+    /// The operators' door.
+    pub admin: Admin,
+    /// The shop's own back end.
+    pub orders: Orders,
+    /// What signs passes and tickets.
+    pub keys: Keys,
+    /// Messages to buyers.
+    pub notify: Notify,
+    /// HTTP services behind the gate, by name.
+    pub upstreams: std::collections::BTreeMap<String, Upstream>,
+    /// Which request goes to which upstream; none: the orders routes.
+    #[serde(default)]
+    pub routes: Vec<Route>,
+}
+
+/// A backend, chosen by its URL.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Url {
+    /// See `default.toml` for the schemes.
+    pub url: String,
+}
+
+/// `[admin]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Admin {
+    /// Address and port of the operators' listener.
+    pub listen: SocketAddr,
+    /// Bearer tokens. None: one of role `admin` is generated into the data folder at start.
+    pub tokens: Vec<AdminToken>,
+}
+
+/// One entry of `[[admin.tokens]]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdminToken {
+    /// Who acts with it, for the audit.
+    pub name: String,
+    /// `viewer`, `operator` or `admin`.
+    pub role: String,
+    /// SHA-256 of the token, hexadecimal.
+    pub sha256: String,
+}
+
+/// `[orders]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Orders {
+    /// Address and port of the back end's listener.
+    pub listen: SocketAddr,
+    /// How long the sandbox provider takes for a `slow` payment.
+    pub sandbox_slow_ms: u64,
+}
+
+/// `[keys]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Keys {
+    /// The root secret, at least 32 bytes. Empty: generated into the data folder by `demo` and `up`.
+    pub secret: Secret,
+    /// The label of the key that signs.
+    pub active: String,
+    /// Labels of keys that are still accepted.
+    pub accepted: Vec<String>,
+}
+
+/// `[notify]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Notify {
+    /// A folder for `.eml` files; empty: `mailbox` in the data folder.
+    pub mailbox: PathBuf,
+    /// Whom messages come from: an address, with a name or without.
+    pub from: String,
+}
+
+/// `[upstreams.<name>]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Upstream {
+    /// `http://host:port`; none, and only for `orders`: the orders listener of this process.
+    #[serde(default)]
+    pub url: Option<url::Url>,
+    /// Who may pass.
+    pub gate: Gate,
+    /// The show that guards it; none: `{show}` in the path of its routes.
+    #[serde(default)]
+    pub show: Option<ShowId>,
+    /// Shared with the upstream for the assertion; none: derived from `keys.secret`.
+    #[serde(default)]
+    pub secret: Option<Secret>,
+    /// Whether `Catraca-Admission` and `Catraca-Stock` in its answers are believed.
+    #[serde(default)]
+    pub trusted: bool,
+}
+
+/// A configuration that cannot be used, in one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConfigError(pub String);
+
+/// `room.url` of a room in the process itself.
+pub const ROOM_IN_MEMORY: &str = "memory:";
+/// How `room.url` begins where the room is in Redis or Valkey.
+pub const ROOM_IN_REDIS: &str = "redis://";
+
+impl Config {
+    /// The rules between keys.
+    ///
+    /// # Errors
+    /// The first broken rule, with keys and values.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let wrong = |text: String| Err(ConfigError(text));
+        if self.room.url != ROOM_IN_MEMORY && !self.room.url.starts_with(ROOM_IN_REDIS) {
+            // The rest of an address may be a password.
+            let scheme = self.room.url.split("//").next().unwrap_or_default();
+            return wrong(format!(
+                "room.url ({scheme}) must be {ROOM_IN_MEMORY} or begin with {ROOM_IN_REDIS} in this \
+                 version"
+            ));
+        }
+        if self.log.url != "sql:" {
+            return wrong(format!(
+                "log.url ({}) must be sql: in this version",
+                self.log.url
+            ));
+        }
+        if !self.database.url.starts_with("sqlite:") {
+            let url = &self.database.url;
+            return wrong(format!(
+                "database.url ({url}) must begin with sqlite: in this version"
+            ));
+        }
+        if !self.gateway.listen.ip().is_loopback() && self.gateway.trusted_proxies.is_empty() {
+            return wrong(format!(
+                "gateway.listen ({}) is not a loopback address and gateway.trusted_proxies is \
+                 empty: tickets would travel without TLS",
+                self.gateway.listen
+            ));
+        }
+        self.check_keys()?;
+        self.gateway
+            .limits
+            .check()
+            .map_err(|rule| ConfigError(format!("gateway.{rule}")))?;
+        for (name, upstream) in &self.upstreams {
+            if upstream.url.is_none() && name != "orders" {
+                return wrong(format!("upstreams.{name}.url must be given"));
+            }
+        }
+        for token in &self.admin.tokens {
+            if !matches!(token.role.as_str(), "viewer" | "operator" | "admin") {
+                let (name, role) = (&token.name, &token.role);
+                return wrong(format!(
+                    "admin.tokens: role of {name} ({role}) must be viewer, operator or admin"
+                ));
+            }
+            let hex =
+                token.sha256.len() == 64 && token.sha256.bytes().all(|b| b.is_ascii_hexdigit());
+            if !hex {
+                return wrong(format!(
+                    "admin.tokens: sha256 of {} must be 64 hex digits",
+                    token.name
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// A secret that is given must make a key ring; one that is not is generated at start.
+    fn check_keys(&self) -> Result<(), ConfigError> {
+        let Keys {
+            secret,
+            active,
+            accepted,
+        } = &self.keys;
+        let generated = Secret::new("0".repeat(SECRET_BYTES_MIN));
+        let secret = match secret.expose() {
+            "" => &generated,
+            _ => secret,
+        };
+        match KeyRing::new(secret, active, accepted) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(ConfigError(error.to_string())),
+        }
+    }
+
+    /// The path in `database.url`.
+    pub fn database_path(&self) -> PathBuf {
+        let path = self.database.url.trim_start_matches("sqlite:");
+        if path.is_empty() {
+            self.data_dir.join("catraca.db")
+        } else {
+            PathBuf::from(path)
+        }
+    }
+
+    /// The folder for messages.
+    pub fn mailbox(&self) -> PathBuf {
+        if self.notify.mailbox.as_os_str().is_empty() {
+            self.data_dir.join("mailbox")
+        } else {
+            self.notify.mailbox.clone()
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The program itself, as a child process.
+
+use std::ffi::OsStr;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
+
+/// How long a verb may take on a machine that is busy.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a verb came to.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// Variables of the environment, by name.
+pub(crate) type Env<'a> = [(&'a str, &'a str)];
+
+fn catraca<S: AsRef<OsStr>>(words: &[S], env: &Env<'_>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_catraca"));
+    command
+        .args(words)
+        .env_remove("RUST_LOG")
+        .envs(env.iter().copied())
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    command
+}
+
+/// Runs a verb to its end, in this folder.
+pub(crate) async fn run_in<S: AsRef<OsStr>>(folder: &Path, words: &[S], env: &Env<'_>) -> Ended {
+    let mut command = catraca(words, env);
+    command.current_dir(folder);
+    let output = tokio::time::timeout(PATIENCE, command.output()).await;
+    let output = output.expect("the verb ends").unwrap();
+    Ended {
+        code: output.status.code(),
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// A server that has said where it listens.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    _out: Lines<BufReader<ChildStdout>>,
+    pub(crate) gateway: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    pub(crate) orders: SocketAddr,
+}
+
+impl Server {
+    /// Starts `catraca up` on this folder and waits for its greeting. Where `env` names no ports,
+    /// the system chooses them.
+    pub(crate) async fn up(folder: &Path, env: &Env<'_>) -> Self {
+        let mut all = vec![
+            ("CATRACA__GATEWAY__LISTEN", "127.0.0.1:0"),
+            ("CATRACA__ADMIN__LISTEN", "127.0.0.1:0"),
+            ("CATRACA__ORDERS__LISTEN", "127.0.0.1:0"),
+            ("CATRACA__GATEWAY__TRUSTED_PROXIES", "127.0.0.0/8"),
+            ("RUST_LOG", "error"),
+        ];
+        all.extend_from_slice(env);
+        let words = ["up".as_ref(), "--data-dir".as_ref(), folder.as_os_str()];
+        let mut child = catraca(&words, &all)
+            .envs(all.iter().copied())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut next = async |name: &str| {
+            let line = tokio::time::timeout(PATIENCE, out.next_line()).await;
+            let line = line.expect("a greeting").unwrap().expect("a greeting");
+            assert!(line.trim_start().starts_with(name), "{line}");
+            let address = line.split("http://").nth(1).unwrap();
+            let address = address.split(['/', ' ']).next().unwrap();
+            address.parse().unwrap()
+        };
+        let (gateway, admin) = (next("gateway").await, next("admin API").await);
+        let orders = next("orders").await;
+        Self {
+            child,
+            _out: out,
+            gateway,
+            admin,
+            orders,
+        }
+    }
+
+    /// Dies at once, as with `kill -9`.
+    pub(crate) async fn die(mut self) {
+        self.child.kill().await.unwrap();
+    }
+
+    /// Asks it to stop, as a service manager does; the exit code.
+    pub(crate) async fn terminate(mut self) -> Option<i32> {
+        let id = self.child.id().unwrap().to_string();
+        let killed = Command::new("kill").args(["-TERM", &id]).status().await;
+        assert!(killed.unwrap().success());
+        let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
+        ended.expect("it stops").unwrap().code()
+    }
+}
