@@ -12,7 +12,7 @@ use crate::base::secret::Secret;
 use crate::base::time::{Clock, SystemClock};
 use crate::config::{self, Config};
 use crate::driver::schema::CATRACA;
-use crate::driver::sql::Sqlite;
+use crate::driver::sqlite::Sqlite;
 use crate::journey;
 use crate::log;
 use crate::notify;

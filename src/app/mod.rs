@@ -20,7 +20,7 @@ use crate::app::data_dir::DataDir;
 use crate::base::ids::IdSource;
 use crate::base::secret::Secret;
 use crate::config::Config;
-use crate::driver::sql::Sqlite;
+use crate::driver::sqlite::Sqlite;
 use crate::gateway;
 use crate::gateway::boards::Boards;
 use crate::notify::via_mailbox;

@@ -1,5 +1,7 @@
 //! Libraries, tamed: connections with deadlines, pools that cannot be poisoned.
 
+pub mod postgres;
 pub mod redis;
 pub mod schema;
 pub mod sql;
+pub mod sqlite;

@@ -1,22 +1,10 @@
-//! SQLite as we use it: one writer, several readers, every commit on disk before it counts.
-//!
-//! SQLite has one writer at a time; a write pool of one connection makes waiting for it a queue in
-//! our process instead of a busy error. Units of work run through [`Sqlite::outlive`]: sqlx can hand
-//! a connection back with an open transaction when `begin` is cancelled, so a request that is
-//! dropped must not take its transaction with it.
+//! What both databases have in common: their errors, their migrations, and units of work that outlive
+//! whoever asked for them.
 
+use std::error::Error;
 use std::future::Future;
-use std::path::Path;
-use std::time::Duration;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Connection, SqlitePool};
 use tokio_util::task::TaskTracker;
-
-/// Readers that may look at the database at once.
-const READERS_MAX: u32 = 4;
-/// How long a statement waits for another process's lock, and a caller for a connection.
-const BUSY_MAX: Duration = Duration::from_secs(5);
 
 /// Why the database did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +15,9 @@ pub enum SqlError {
     /// A migration was changed after it had been applied, or the file is from a later build.
     #[error("database schema is not ours: migration {0} differs")]
     Schema(String),
+    /// The server is too old, or one that only follows another.
+    #[error("database server cannot be used: {0}")]
+    Unfit(String),
     /// The unit of work panicked or was stopped with the process.
     #[error("unit of work did not finish")]
     Unfinished(#[from] tokio::task::JoinError),
@@ -41,148 +32,60 @@ pub struct Migration {
     pub sql: &'static str,
 }
 
-/// An open database file.
-#[derive(Debug, Clone)]
-pub struct Sqlite {
-    /// The one connection that writes.
-    pub write: SqlitePool,
-    /// Connections that only read.
-    pub read: SqlitePool,
-    tasks: TaskTracker,
+impl Migration {
+    /// The migrations that are still to be applied, where these (name, statements) are.
+    ///
+    /// # Errors
+    /// [`SqlError::Schema`] where what was applied is not what we have.
+    pub(in crate::driver) fn pending<'a>(
+        ours: &'a [Self],
+        applied: &[(String, String)],
+    ) -> Result<&'a [Self], SqlError> {
+        for (i, (name, sql)) in applied.iter().enumerate() {
+            match ours.get(i) {
+                Some(ours) if ours.name == name && ours.sql == sql => {}
+                Some(_) | None => return Err(SqlError::Schema(name.clone())),
+            }
+        }
+        Ok(&ours[applied.len()..])
+    }
 }
 
-impl Sqlite {
-    /// Opens the file, creates it where it is missing, and brings its schema up to date.
-    ///
-    /// # Errors
-    /// [`SqlError`] where the file cannot be opened or written, or holds another schema.
-    pub async fn open(path: &Path, migrations: &[Migration]) -> Result<Self, SqlError> {
-        let options = SqliteConnectOptions::new()
-            .filename(path)
-            .create_if_missing(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .foreign_keys(true)
-            .busy_timeout(BUSY_MAX);
-        let pool = |size| {
-            SqlitePoolOptions::new()
-                .max_connections(size)
-                .acquire_timeout(BUSY_MAX)
-                // After errors such as a full disk SQLite has rolled back by itself; sqlx's own
-                // rollback then fails, and it would refuse every transaction from then on. Such a
-                // connection is closed and another opened.
-                .before_acquire(|connection, _| {
-                    let is_free = !connection.is_in_transaction();
-                    Box::pin(async move { Ok(is_free) })
-                })
-        };
-        let write = pool(1).connect_with(options.clone()).await?;
-        migrate(&write, migrations).await?;
-        let read = pool(READERS_MAX)
-            .connect_with(options.read_only(true))
-            .await?;
-        Ok(Self {
-            write,
-            read,
-            tasks: TaskTracker::new(),
-        })
-    }
+/// The units of work under way. sqlx can hand a connection back with an open transaction when
+/// `begin` is cancelled, so a request that is dropped must not take its transaction with it.
+#[derive(Debug, Clone, Default)]
+pub(in crate::driver) struct Units(TaskTracker);
 
+impl Units {
     /// Runs a unit of work to its end, also when the caller is dropped meanwhile.
-    ///
-    /// # Errors
-    /// What the work answers, and [`SqlError::Unfinished`] where it panicked.
-    pub async fn outlive<T, E, F>(&self, work: F) -> Result<T, E>
+    pub(in crate::driver) async fn outlive<T, E, F>(&self, work: F) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<SqlError> + Send + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
     {
-        match self.tasks.spawn(work).await {
+        match self.0.spawn(work).await {
             Ok(answer) => answer,
             Err(error) => Err(SqlError::Unfinished(error).into()),
         }
     }
 
-    /// Waits for the units of work under way, then closes the file.
-    pub async fn close(&self) {
-        self.tasks.close();
-        self.tasks.wait().await;
-        self.read.close().await;
-        self.write.close().await;
+    /// Waits for those under way.
+    pub(in crate::driver) async fn finish(&self) {
+        self.0.close();
+        self.0.wait().await;
     }
 }
 
-async fn migrate(write: &SqlitePool, migrations: &[Migration]) -> Result<(), SqlError> {
-    sqlx::query(
-        "create table if not exists migrations (name text primary key, sql text not null) strict",
-    )
-    .execute(write)
-    .await?;
-    let applied: Vec<(String, String)> =
-        sqlx::query_as("select name, sql from migrations order by name")
-            .fetch_all(write)
-            .await?;
-    for (i, (name, sql)) in applied.iter().enumerate() {
-        match migrations.get(i) {
-            Some(ours) if ours.name == name && ours.sql == sql => {}
-            Some(_) | None => return Err(SqlError::Schema(name.clone())),
+/// What the database itself said, wherever in the chain of causes that is.
+pub(in crate::driver) fn database_code(error: &(dyn Error + 'static)) -> Option<String> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref::<sqlx::Error>() {
+            let said = error.as_database_error().and_then(|said| said.code());
+            return said.map(|code| code.into_owned());
         }
+        next = error.source();
     }
-    for migration in &migrations[applied.len()..] {
-        let mut tx = write.begin().await?;
-        sqlx::raw_sql(migration.sql).execute(&mut *tx).await?;
-        sqlx::query("insert into migrations (name, sql) values (?, ?)")
-            .bind(migration.name)
-            .bind(migration.sql)
-            .execute(&mut *tx)
-            .await?;
-        tx.commit().await?;
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TABLE: &[Migration] = &[Migration {
-        name: "0001_t",
-        sql: "create table t (x blob) strict",
-    }];
-
-    async fn write(file: &Sqlite, bytes: i64) -> Result<(), sqlx::Error> {
-        let mut tx = file.write.begin_with("begin immediate").await?;
-        sqlx::query("insert into t values (zeroblob(?))")
-            .bind(bytes)
-            .execute(&mut *tx)
-            .await?;
-        tx.commit().await
-    }
-
-    #[tokio::test]
-    async fn a_full_disk_costs_what_was_being_written_and_no_more() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = Sqlite::open(&folder.path().join("t.db"), TABLE)
-            .await
-            .unwrap();
-        write(&file, 1).await.unwrap();
-        sqlx::query("pragma max_page_count = 10")
-            .execute(&file.write)
-            .await
-            .unwrap();
-        let full = write(&file, 1_000_000).await.unwrap_err();
-        let code = full
-            .as_database_error()
-            .and_then(|error| error.code().map(|code| code.into_owned()));
-        assert_eq!(code.as_deref(), Some("13"), "{full}");
-
-        write(&file, 2).await.unwrap();
-        let bytes: Vec<i64> = sqlx::query_scalar("select length(x) from t order by rowid")
-            .fetch_all(&file.read)
-            .await
-            .unwrap();
-        assert_eq!(bytes, [1, 2]);
-        file.close().await;
-    }
+    None
 }

@@ -5,7 +5,7 @@ use sqlx::SqliteConnection;
 
 use crate::base::ids::OrderId;
 use crate::base::time::Timestamp;
-use crate::driver::sql::Sqlite;
+use crate::driver::sqlite::Sqlite;
 use crate::journey::fold::{DeadLetterFacts, EventFacts, Facts, GroupFacts, RetryFacts};
 use crate::journey::store::{Store, StoreError};
 use crate::notify::compose;

@@ -9,7 +9,8 @@ use async_trait::async_trait;
 
 use crate::base::limits::PARTITIONS;
 use crate::base::time::{Clock, Timestamp};
-use crate::driver::sql::{SqlError, Sqlite};
+use crate::driver::sql::SqlError;
+use crate::driver::sqlite::Sqlite;
 use crate::log::{Delivery, Lag, LogError, Subscriber};
 
 /// The log in one database file.

@@ -14,7 +14,8 @@ use sqlx::SqliteConnection;
 
 use crate::base::limits::{DEAD_LETTERS_PAGE_MAX, PARTITIONS, REASON_BYTES_MAX};
 use crate::base::time::{Clock, Timestamp};
-use crate::driver::sql::{SqlError, Sqlite};
+use crate::driver::sql::SqlError;
+use crate::driver::sqlite::Sqlite;
 use crate::log::inbox::{Because, DeadLetter, Inbox, Retry};
 use crate::log::{Delivery, LogError};
 

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
 use crate::base::time::{Clock, Timestamp};
-use crate::driver::sql::Sqlite;
+use crate::driver::sqlite::Sqlite;
 use crate::log::inbox::DeadLetter;
 use crate::log::inbox_in_sqlite::{pass, remember};
 use crate::log::{Delivery, LogError};

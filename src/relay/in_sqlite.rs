@@ -12,7 +12,8 @@ use sqlx::SqliteConnection;
 use crate::base::ids::FencingToken;
 use crate::base::limits::PARTITIONS;
 use crate::base::time::{Clock, Timestamp};
-use crate::driver::sql::{SqlError, Sqlite};
+use crate::driver::sql::SqlError;
+use crate::driver::sqlite::Sqlite;
 use crate::relay::plan::{Batch, Before, Lease, Page, Unsent};
 use crate::relay::store::{Cleaned, Published, Store, StoreError};
 

@@ -22,7 +22,8 @@ use futures_util::TryStreamExt;
 
 use crate::base::ids::ShowId;
 use crate::base::time::{Clock, Timestamp};
-use crate::driver::sql::{Migration, SqlError, Sqlite};
+use crate::driver::sql::{Migration, SqlError};
+use crate::driver::sqlite::Sqlite;
 use crate::room::model::command::{Command, Mend, Outcome};
 use crate::room::model::{self, State};
 use crate::room::{Store, StoreError};
@@ -88,7 +89,7 @@ impl InMemory {
             let is_foreign = match &error {
                 SqlError::Schema(_) => true,
                 SqlError::Database(error) => is_damage(error),
-                SqlError::Unfinished(_) => false,
+                SqlError::Unfit(_) | SqlError::Unfinished(_) => false,
             };
             let error = anyhow::Error::new(error).context(naming());
             if is_foreign {

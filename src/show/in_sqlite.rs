@@ -6,7 +6,8 @@ use sqlx::{Row, Sqlite as Db, Transaction};
 
 use crate::base::ids::{Edition, Generation, Number, Place, ShowId};
 use crate::base::time::Timestamp;
-use crate::driver::sql::{SqlError, Sqlite};
+use crate::driver::sql::SqlError;
+use crate::driver::sqlite::Sqlite;
 use crate::show::settings::Settings;
 use crate::show::{Change, Checkpoint, LedgerRow, Put, Show, Store, StoreError};
 

@@ -10,7 +10,8 @@ use sqlx::SqliteConnection;
 
 use crate::base::ids::ShowId;
 use crate::base::time::{Clock, Timestamp};
-use crate::driver::sql::{SqlError, Sqlite};
+use crate::driver::sql::SqlError;
+use crate::driver::sqlite::Sqlite;
 use crate::event::SectionStock;
 use crate::log::inbox_in_sqlite::pass;
 use crate::log::outbox_in_sqlite::append;

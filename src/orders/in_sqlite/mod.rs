@@ -21,7 +21,8 @@ use async_trait::async_trait;
 use crate::base::ids::{FanId, HoldId, IdSource, OrderId, ShowId};
 use crate::base::limits::{DOUBT_MS_MAX, FAN_ORDERS_MAX, KEY_KEPT_MS};
 use crate::base::time::Clock;
-use crate::driver::sql::{SqlError, Sqlite};
+use crate::driver::sql::SqlError;
+use crate::driver::sqlite::Sqlite;
 use crate::orders::answer;
 use crate::orders::idempotency::{Begun, Claimed, Key};
 use crate::orders::in_sqlite::unit::Unit;
@@ -266,7 +267,9 @@ impl From<SqlError> for StoreError {
     fn from(error: SqlError) -> Self {
         match error {
             SqlError::Database(error) => error.into(),
-            SqlError::Schema(_) | SqlError::Unfinished(_) => Self::Unavailable(error.into()),
+            SqlError::Schema(_) | SqlError::Unfit(_) | SqlError::Unfinished(_) => {
+                Self::Unavailable(error.into())
+            }
         }
     }
 }

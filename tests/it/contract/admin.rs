@@ -9,7 +9,7 @@ use catraca::admin::health::Health;
 use catraca::admin::{Admin, router};
 use catraca::base::time::{Clock, SystemClock};
 use catraca::driver::schema::CATRACA;
-use catraca::driver::sql::Sqlite;
+use catraca::driver::sqlite::Sqlite;
 use catraca::room::Rooms;
 use catraca::room::in_memory::InMemory;
 use catraca::show::in_sqlite::InSqlite;

@@ -8,7 +8,7 @@ use catraca::admitter::Admitter;
 use catraca::base::ids::{Edition, FanId, Generation, IdSource, ShowId};
 use catraca::base::time::{Clock, SystemClock};
 use catraca::driver::schema::CATRACA;
-use catraca::driver::sql::Sqlite;
+use catraca::driver::sqlite::Sqlite;
 use catraca::room::in_memory::InMemory;
 use catraca::room::in_redis::InRedis;
 use catraca::room::model::command::RoomState;

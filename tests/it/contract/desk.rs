@@ -6,7 +6,7 @@ use std::sync::Arc;
 use catraca::base::ids::{EventId, FanId, IdSource, OrderId};
 use catraca::base::time::{Clock, ManualClock, Timestamp};
 use catraca::driver::schema::CATRACA;
-use catraca::driver::sql::Sqlite;
+use catraca::driver::sqlite::Sqlite;
 use catraca::event::money::Money;
 use catraca::event::{Customer, Envelope, Event, Order, ShowFacts};
 use catraca::log::consume::Consuming;

@@ -9,7 +9,7 @@ use catraca::base::ids::{FanId, HoldId, IdSource, OrderId, ShowId, TicketId};
 use catraca::base::secret::Secret;
 use catraca::base::time::{Clock, ManualClock, Timestamp};
 use catraca::driver::schema::CATRACA;
-use catraca::driver::sql::Sqlite;
+use catraca::driver::sqlite::Sqlite;
 use catraca::orders::in_sqlite::InSqlite;
 use catraca::orders::payment::Payments;
 use catraca::orders::payment::settle::Settle;

@@ -10,7 +10,7 @@ use catraca::base::ids::{EventId, HoldId, OrderId};
 use catraca::base::time::SystemClock;
 use catraca::check::{self, CheckError, Paths, Verdict};
 use catraca::driver::schema::CATRACA;
-use catraca::driver::sql::Sqlite;
+use catraca::driver::sqlite::Sqlite;
 use catraca::event::money::Money;
 use catraca::event::{
     Customer, Envelope, Event, HoldExpired, HoldPlaced, Order, ShowFacts, StockChanged, codec,

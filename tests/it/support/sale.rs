@@ -12,7 +12,7 @@ use catraca::base::time::{Clock, SystemClock};
 use catraca::check::{self, Finding, Paths, Verdict};
 use catraca::config::Config;
 use catraca::config::layers;
-use catraca::driver::sql::Sqlite;
+use catraca::driver::sqlite::Sqlite;
 use catraca::show::settings::Settings;
 use catraca::show::{Change, Put};
 use catraca::supervisor;
