@@ -1,13 +1,11 @@
 //! Shows in SQLite: one row a show, the copied ledger, the audit.
 
 use async_trait::async_trait;
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{Row, Sqlite as Db, Transaction};
+use sqlx::sqlite::SqliteConnection;
 
-use crate::base::ids::{Edition, Generation, Number, Place, ShowId};
-use crate::base::time::Timestamp;
-use crate::driver::sql::SqlError;
+use crate::base::ids::{Edition, Generation, Number, ShowId};
 use crate::driver::sqlite::Sqlite;
+use crate::show::in_sql::{int, read_ledger, read_show};
 use crate::show::settings::Settings;
 use crate::show::{Change, Checkpoint, LedgerRow, Put, Show, Store, StoreError};
 
@@ -21,18 +19,6 @@ impl InSqlite {
     /// A store over an open database.
     pub fn new(db: Sqlite) -> Self {
         Self { db }
-    }
-}
-
-impl From<SqlError> for StoreError {
-    fn from(error: SqlError) -> Self {
-        Self::Unavailable(error.into())
-    }
-}
-
-impl From<sqlx::Error> for StoreError {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Unavailable(error.into())
     }
 }
 
@@ -185,7 +171,7 @@ async fn put(
     (change, settings): (&Change, &Settings),
     expected: Option<u64>,
 ) -> Result<Put, StoreError> {
-    let mut tx = begin(db).await?;
+    let mut tx = db.write.begin_with("begin immediate").await?;
     let before = load(&mut tx, id).await?;
     if before.as_ref().map(|show| show.version) != expected {
         return Ok(Put::Mismatch(before.map(|show| show.version)));
@@ -239,7 +225,7 @@ async fn put_verb(
     change: &Change,
     verb: &str,
 ) -> Result<Option<Show>, StoreError> {
-    let mut tx = begin(db).await?;
+    let mut tx = db.write.begin_with("begin immediate").await?;
     sqlx::query(
         "update shows set version = version + 1, verb = ?, verb_version = version + 1, state = ? \
          where show = ?",
@@ -258,7 +244,7 @@ async fn put_verb(
 }
 
 async fn append_ledger(db: &Sqlite, show: &ShowId, rows: &[LedgerRow]) -> Result<bool, StoreError> {
-    let mut tx = begin(db).await?;
+    let mut tx = db.write.begin_with("begin immediate").await?;
     let current: Option<(i64, i64)> =
         sqlx::query_as("select edition, generation from shows where show = ?")
             .bind(show.as_str())
@@ -306,53 +292,4 @@ async fn insert_audit(
     .execute(tx)
     .await?;
     Ok(())
-}
-
-async fn begin(db: &Sqlite) -> Result<Transaction<'static, Db>, sqlx::Error> {
-    db.write.begin_with("begin immediate").await
-}
-
-fn read_show(row: &SqliteRow) -> Result<Show, StoreError> {
-    let id: String = row.try_get("show")?;
-    let settings: String = row.try_get("settings")?;
-    let verb: Option<String> = row.try_get("verb")?;
-    let verb_version: Option<i64> = row.try_get("verb_version")?;
-    Ok(Show {
-        id: id
-            .parse()
-            .map_err(|e| StoreError::Corrupt(anyhow::Error::new(e).context(id)))?,
-        version: count(row, "version")?,
-        settings: serde_json::from_str(&settings).map_err(|e| StoreError::Corrupt(e.into()))?,
-        verb: verb_version.map(i64::unsigned_abs).zip(verb),
-        state: row.try_get("state")?,
-        edition: Edition(count(row, "edition")?),
-        generation: Generation(count(row, "generation")?),
-        mended: Generation(count(row, "mended")?),
-        ceiling: Number(count(row, "ceiling")?),
-        issued: Number(count(row, "issued")?),
-        serving: Place(count(row, "serving")?),
-        waiting: count(row, "waiting")?,
-    })
-}
-
-fn read_ledger(row: &SqliteRow) -> Result<LedgerRow, sqlx::Error> {
-    Ok(LedgerRow {
-        edition: Edition(count(row, "edition")?),
-        generation: Generation(count(row, "generation")?),
-        seq: count(row, "seq")?,
-        at: Timestamp::from_unix_ms(row.try_get("at_ms")?),
-        token: count(row, "token")?,
-        serving: Place(count(row, "serving")?),
-        kind: row.try_get("kind")?,
-        body: row.try_get("body")?,
-    })
-}
-
-fn count(row: &SqliteRow, column: &str) -> Result<u64, sqlx::Error> {
-    row.try_get::<i64, _>(column)
-        .map(|value| value.max(0).unsigned_abs())
-}
-
-fn int(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }

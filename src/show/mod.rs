@@ -1,8 +1,11 @@
 //! What an operator decides, and what must survive the loss of a room: settings, verbs, edition,
 //! generation, number ceiling, checkpoint and ledger.
 
+pub mod in_postgres;
 pub mod in_sqlite;
 pub mod settings;
+
+mod in_sql;
 
 use std::fmt::Debug;
 

@@ -267,9 +267,10 @@ impl From<SqlError> for StoreError {
     fn from(error: SqlError) -> Self {
         match error {
             SqlError::Database(error) => error.into(),
-            SqlError::Schema(_) | SqlError::Unfit(_) | SqlError::Unfinished(_) => {
-                Self::Unavailable(error.into())
-            }
+            SqlError::Schema(_)
+            | SqlError::Unfit(_)
+            | SqlError::Away(_)
+            | SqlError::Unfinished(_) => Self::Unavailable(error.into()),
         }
     }
 }
