@@ -7,6 +7,7 @@
 use std::error::Error;
 use std::future::Future;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
@@ -15,7 +16,7 @@ use sqlx::{ConnectOptions, Connection, PgPool, Postgres as Db, Transaction};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::driver::sql::{Migration, SqlError, Units, database_code};
+use crate::driver::sql::{Migration, SqlError, Units, database_code, has_moved};
 
 /// Connections of one process. A unit of work holds one for as long as it runs.
 const CONNECTIONS_MAX: u32 = 16;
@@ -148,7 +149,30 @@ impl Postgres {
     where
         T: Send + 'static,
         E: Error + From<SqlError> + Send + 'static,
-        W: Fn(Transaction<'static, Db>) -> F + Send + 'static,
+        W: Fn(Transaction<'static, Db>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<T, E>> + Send + 'static,
+    {
+        let work = Arc::new(work);
+        self.outlive(move |pool| {
+            let work = Arc::clone(&work);
+            async move {
+                let tx = pool.begin().await.map_err(SqlError::from)?;
+                work(tx).await
+            }
+        })
+        .await
+    }
+
+    /// The same without a transaction: each statement of the work is one by itself, and one that
+    /// writes checks whether what was read before still stands, see [`SqlError::Moved`].
+    ///
+    /// # Errors
+    /// As [`Self::unit`].
+    pub async fn outlive<T, E, W, F>(&self, work: W) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: Error + From<SqlError> + Send + 'static,
+        W: Fn(PgPool) -> F + Send + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
     {
         self.ready()?;
@@ -156,8 +180,7 @@ impl Postgres {
         let unit = async move {
             let mut run = 1;
             loop {
-                let tx = pool.begin().await.map_err(SqlError::from)?;
-                match work(tx).await {
+                match work(pool.clone()).await {
                     Err(error) if run < RUNS_MAX && is_conflict(&error) => {
                         tokio::time::sleep(Duration::from_millis(rand::random_range(
                             0..PAUSE_MS_MAX * u64::from(run),
@@ -178,10 +201,10 @@ impl Postgres {
     /// As [`Postgres::unit`].
     pub async fn unit_with<A, T, E, W, F>(&self, given: A, work: W) -> Result<T, E>
     where
-        A: Clone + Send + 'static,
+        A: Clone + Send + Sync + 'static,
         T: Send + 'static,
         E: Error + From<SqlError> + Send + 'static,
-        W: Fn(Transaction<'static, Db>, A) -> F + Send + 'static,
+        W: Fn(Transaction<'static, Db>, A) -> F + Send + Sync + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
     {
         self.unit(move |tx| work(tx, given.clone())).await
@@ -197,7 +220,7 @@ impl Postgres {
 
 /// Whether a unit of work failed only because another ran at the same time.
 fn is_conflict(error: &(dyn Error + 'static)) -> bool {
-    database_code(error).is_some_and(|code| CONFLICTS.contains(&code.as_str()))
+    has_moved(error) || database_code(error).is_some_and(|code| CONFLICTS.contains(&code.as_str()))
 }
 
 /// Whether a server that could not be used may be of use later without anybody's doing: it is away,
@@ -208,9 +231,11 @@ fn may_pass(error: &SqlError) -> bool {
         SqlError::Database(error) => {
             database_code(error).is_some_and(|code| PASSING.iter().any(|c| code.starts_with(c)))
         }
-        SqlError::Schema(_) | SqlError::Unfit(_) | SqlError::Away(_) | SqlError::Unfinished(_) => {
-            false
-        }
+        SqlError::Schema(_)
+        | SqlError::Unfit(_)
+        | SqlError::Away(_)
+        | SqlError::Moved
+        | SqlError::Unfinished(_) => false,
     }
 }
 
