@@ -155,6 +155,13 @@ impl Store for InSqlite {
         let mut connection = self.db.write.acquire().await?;
         insert_audit(&mut connection, None, change).await
     }
+
+    async fn try_write(&self) -> Result<(), StoreError> {
+        sqlx::query("update migrations set sql = sql where name = '0001_shows'")
+            .execute(&self.db.write)
+            .await?;
+        Ok(())
+    }
 }
 
 async fn load(db: &mut SqliteConnection, show: &ShowId) -> Result<Option<Show>, StoreError> {
