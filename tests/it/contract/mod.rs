@@ -15,6 +15,7 @@ mod orders_histories;
 mod orders_keys;
 mod orders_payment;
 mod payment_provider;
+mod postgres;
 mod provider;
 mod room;
 mod room_batch;
