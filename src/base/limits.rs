@@ -111,6 +111,13 @@ pub const TARGET_BYTES_MAX: usize = 8_192;
 pub const HEADERS_MAX: usize = 64;
 /// All headers of a request together.
 pub const HEADER_BYTES_MAX: usize = 65_536;
+/// Name, round and value of a draw's beacon: each a line that a person can compare.
+pub const BEACON_BYTES_MAX: usize = 200;
+/// Presence: shortest time before their turn from which fans show that they are there. A page asks
+/// four times within it, and browsers let hidden pages act once a minute only.
+pub const NEAR_S_MIN: u64 = 60;
+/// Longest such time: beyond, showing presence costs more polls than it saves slots.
+pub const NEAR_S_MAX: u64 = 3_600;
 /// Operator's message to the line, per language.
 pub const MESSAGE_BYTES_MAX: usize = 500;
 

@@ -16,4 +16,8 @@ pub const CATRACA: &[Migration] = &[
         name: "0003_log",
         sql: include_str!("../../migrations/sqlite/0003_log.sql"),
     },
+    Migration {
+        name: "0004_draw",
+        sql: include_str!("../../migrations/sqlite/0004_draw.sql"),
+    },
 ];

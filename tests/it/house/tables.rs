@@ -28,6 +28,7 @@ pub(crate) const PURE: &[&str] = &[
     "room/fold.rs",
     "room/keys.rs",
     "room/quota.rs",
+    "show/draw.rs",
     "show/settings.rs",
     "gateway/pattern.rs",
     "log/breaker.rs",
