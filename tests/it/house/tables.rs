@@ -24,6 +24,7 @@ pub(crate) const PURE: &[&str] = &[
     "event/",
     "token/",
     "room/model/",
+    "room/draw.rs",
     "room/estimate.rs",
     "room/fold.rs",
     "room/keys.rs",
@@ -117,6 +118,7 @@ pub(crate) const RESERVED: &[(&str, &[&str])] = &[
             "base/",
             "event/",
             "token/",
+            "room/draw.rs",
             "room/model/command.rs",
             "show/settings.rs",
             "gateway/upstreams.rs",
@@ -126,7 +128,7 @@ pub(crate) const RESERVED: &[(&str, &[&str])] = &[
     ("serde_json", &["event/", "token/", "show/settings.rs"]),
     ("jsonwebtoken", &["token/"]),
     ("hmac", &["token/"]),
-    ("sha2", &["token/", "orders/idempotency.rs"]),
+    ("sha2", &["token/", "orders/idempotency.rs", "room/draw.rs"]),
     ("aws_lc_rs", &["token/"]),
 ];
 
