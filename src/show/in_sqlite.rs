@@ -8,6 +8,8 @@ use crate::base::ids::{Edition, Generation, Number, Place, ShowId};
 use crate::base::time::Timestamp;
 use crate::driver::sql::SqlError;
 use crate::driver::sqlite::Sqlite;
+use crate::show::draw::{DrawFact, Entered};
+use crate::show::draws_in_sqlite as draws;
 use crate::show::settings::Settings;
 use crate::show::{Change, Checkpoint, LedgerRow, Put, Show, Store, StoreError};
 
@@ -36,12 +38,19 @@ impl From<sqlx::Error> for StoreError {
     }
 }
 
+/// Every show with the draw of its edition.
+const SHOWS: &str = "select shows.*, secret, commitment, size, beacon_value, seed from shows \
+    left join draws on draws.show = shows.show and draws.edition = shows.edition \
+    order by shows.show";
+/// One of them.
+const SHOW: &str = "select shows.*, secret, commitment, size, beacon_value, seed from shows \
+    left join draws on draws.show = shows.show and draws.edition = shows.edition \
+    where shows.show = ?";
+
 #[async_trait]
 impl Store for InSqlite {
     async fn list(&self) -> Result<Vec<Show>, StoreError> {
-        let rows = sqlx::query("select * from shows order by show")
-            .fetch_all(&self.db.read)
-            .await?;
+        let rows = sqlx::query(SHOWS).fetch_all(&self.db.read).await?;
         rows.iter().map(read_show).collect()
     }
 
@@ -175,14 +184,39 @@ impl Store for InSqlite {
             .collect::<Result<_, sqlx::Error>>()?)
     }
 
+    async fn keep_draw(
+        &self,
+        show: &ShowId,
+        edition: Edition,
+        fact: DrawFact,
+    ) -> Result<(), StoreError> {
+        draws::keep(&self.db, (show, edition), fact).await
+    }
+
+    async fn enter_beacon(
+        &self,
+        show: &ShowId,
+        change: &Change,
+        value: &str,
+    ) -> Result<Option<Entered>, StoreError> {
+        let (db, show) = (self.db.clone(), show.clone());
+        let (change, value) = (change.clone(), value.to_owned());
+        self.db
+            .outlive(async move { draws::enter(&db, &show, &change, &value).await })
+            .await
+    }
+
     async fn audit(&self, change: &Change) -> Result<(), StoreError> {
         let mut connection = self.db.write.acquire().await?;
         insert_audit(&mut connection, None, change).await
     }
 }
 
-async fn load(db: &mut SqliteConnection, show: &ShowId) -> Result<Option<Show>, StoreError> {
-    let row = sqlx::query("select * from shows where show = ?")
+pub(super) async fn load(
+    db: &mut SqliteConnection,
+    show: &ShowId,
+) -> Result<Option<Show>, StoreError> {
+    let row = sqlx::query(SHOW)
         .bind(show.as_str())
         .fetch_optional(db)
         .await?;
@@ -304,7 +338,7 @@ async fn append_ledger(
     Ok(true)
 }
 
-async fn insert_audit(
+pub(super) async fn insert_audit(
     tx: &mut SqliteConnection,
     id: Option<&ShowId>,
     change: &Change,
@@ -323,7 +357,7 @@ async fn insert_audit(
     Ok(())
 }
 
-async fn begin(db: &Sqlite) -> Result<Transaction<'static, Db>, sqlx::Error> {
+pub(super) async fn begin(db: &Sqlite) -> Result<Transaction<'static, Db>, sqlx::Error> {
     db.write.begin_with("begin immediate").await
 }
 
@@ -344,6 +378,7 @@ fn read_show(row: &SqliteRow) -> Result<Show, StoreError> {
         generation: Generation(count(row, "generation")?),
         mended: Generation(count(row, "mended")?),
         ceiling: Number(count(row, "ceiling")?),
+        draw: draws::read(row)?,
         issued: Number(count(row, "issued")?),
         serving: Place(count(row, "serving")?),
         waiting: count(row, "waiting")?,
