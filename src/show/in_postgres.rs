@@ -5,6 +5,8 @@ use sqlx::{PgConnection, Postgres as Db, Transaction};
 
 use crate::base::ids::{Edition, Generation, Number, ShowId};
 use crate::driver::postgres::Postgres;
+use crate::show::draw::{DrawFact, Entered};
+use crate::show::draws_in_postgres as draws;
 use crate::show::in_sql::{int, read_ledger, read_show};
 use crate::show::settings::Settings;
 use crate::show::{Change, Checkpoint, LedgerRow, Put, Show, Store, StoreError};
@@ -22,10 +24,19 @@ impl InPostgres {
     }
 }
 
+/// Every show with the draw of its edition.
+const SHOWS: &str = "select shows.*, secret, commitment, size, beacon_value, seed from shows \
+    left join draws on draws.show = shows.show and draws.edition = shows.edition \
+    order by shows.show";
+/// One of them.
+const SHOW: &str = "select shows.*, secret, commitment, size, beacon_value, seed from shows \
+    left join draws on draws.show = shows.show and draws.edition = shows.edition \
+    where shows.show = $1";
+
 #[async_trait]
 impl Store for InPostgres {
     async fn list(&self) -> Result<Vec<Show>, StoreError> {
-        let rows = sqlx::query("select * from shows order by show")
+        let rows = sqlx::query(SHOWS)
             .fetch_all(&mut *self.db.connection().await?)
             .await?;
         rows.iter().map(read_show).collect()
@@ -64,19 +75,15 @@ impl Store for InPostgres {
             .await
     }
 
-    async fn begin_mend(
-        &self,
-        show: &ShowId,
-        generation: Generation,
-        ceiling: Number,
-    ) -> Result<bool, StoreError> {
+    async fn begin_mend(&self, seen: &Show, ceiling: Number) -> Result<bool, StoreError> {
         let done = sqlx::query(
-            "update shows set generation = generation + 1, ceiling = greatest(ceiling, $1)
-             where show = $2 and generation = $3",
+            "update shows set generation = generation + 1, ceiling = $1
+             where show = $2 and generation = $3 and ceiling = $4",
         )
         .bind(int(ceiling.0))
-        .bind(show.as_str())
-        .bind(int(generation.0))
+        .bind(seen.id.as_str())
+        .bind(int(seen.generation.0))
+        .bind(int(seen.ceiling.0))
         .execute(&mut *self.db.connection().await?)
         .await?;
         Ok(done.rows_affected() == 1)
@@ -93,18 +100,28 @@ impl Store for InPostgres {
         Ok(())
     }
 
-    async fn raise_ceiling(&self, show: &ShowId, ceiling: Number) -> Result<(), StoreError> {
-        sqlx::query("update shows set ceiling = greatest(ceiling, $1) where show = $2")
-            .bind(int(ceiling.0))
-            .bind(show.as_str())
-            .execute(&mut *self.db.connection().await?)
-            .await?;
-        Ok(())
+    async fn raise_ceiling(
+        &self,
+        show: &ShowId,
+        generation: Generation,
+        ceiling: Number,
+    ) -> Result<bool, StoreError> {
+        let done = sqlx::query(
+            "update shows set ceiling = greatest(ceiling, $1)
+             where show = $2 and generation = $3",
+        )
+        .bind(int(ceiling.0))
+        .bind(show.as_str())
+        .bind(int(generation.0))
+        .execute(&mut *self.db.connection().await?)
+        .await?;
+        Ok(done.rows_affected() == 1)
     }
 
     async fn checkpoint(&self, show: &ShowId, checkpoint: &Checkpoint) -> Result<(), StoreError> {
         sqlx::query(
             "update shows set issued = $1, serving = $2, waiting = $3, checkpoint_at_ms = $4,
+               mended = generation,
                state = case when coalesce(verb_version, 0) <= $5 then $6 else state end
              where show = $7 and generation = $8",
         )
@@ -121,11 +138,16 @@ impl Store for InPostgres {
         Ok(())
     }
 
-    async fn append_ledger(&self, show: &ShowId, rows: &[LedgerRow]) -> Result<bool, StoreError> {
+    async fn append_ledger(
+        &self,
+        show: &ShowId,
+        current: Generation,
+        rows: &[LedgerRow],
+    ) -> Result<bool, StoreError> {
         let given = (show.clone(), rows.to_vec());
         self.db
-            .unit_with(given, |tx, (show, rows)| async move {
-                append_ledger(tx, &show, &rows).await
+            .unit_with(given, move |tx, (show, rows)| async move {
+                append_ledger(tx, &show, current, &rows).await
             })
             .await
     }
@@ -155,6 +177,29 @@ impl Store for InPostgres {
             .collect::<Result<_, sqlx::Error>>()?)
     }
 
+    async fn keep_draw(
+        &self,
+        show: &ShowId,
+        edition: Edition,
+        fact: DrawFact,
+    ) -> Result<(), StoreError> {
+        draws::keep(&self.db, (show, edition), fact).await
+    }
+
+    async fn enter_beacon(
+        &self,
+        show: &ShowId,
+        change: &Change,
+        value: &str,
+    ) -> Result<Option<Entered>, StoreError> {
+        let given = (show.clone(), change.clone(), value.to_owned());
+        self.db
+            .unit_with(given, |tx, (show, change, value)| async move {
+                draws::enter(tx, &show, &change, &value).await
+            })
+            .await
+    }
+
     async fn audit(&self, change: &Change) -> Result<(), StoreError> {
         insert_audit(&mut *self.db.connection().await?, None, change).await
     }
@@ -167,8 +212,8 @@ impl Store for InPostgres {
     }
 }
 
-async fn load(db: &mut PgConnection, show: &ShowId) -> Result<Option<Show>, StoreError> {
-    let row = sqlx::query("select * from shows where show = $1")
+pub(super) async fn load(db: &mut PgConnection, show: &ShowId) -> Result<Option<Show>, StoreError> {
+    let row = sqlx::query(SHOW)
         .bind(show.as_str())
         .fetch_optional(db)
         .await?;
@@ -260,16 +305,21 @@ async fn put_verb(
 async fn append_ledger(
     mut tx: Transaction<'static, Db>,
     show: &ShowId,
+    current: Generation,
     rows: &[LedgerRow],
 ) -> Result<bool, StoreError> {
     // Shared, so that no mend begins before these rows are either there or not.
-    let current: Option<(i64, i64)> =
-        sqlx::query_as("select edition, generation from shows where show = $1 for share")
-            .bind(show.as_str())
-            .fetch_optional(&mut *tx)
-            .await?;
+    sqlx::query("select from shows where show = $1 for share")
+        .bind(show.as_str())
+        .execute(&mut *tx)
+        .await?;
+    let now = load(&mut tx, show).await?;
+    let Some(now) = now.filter(|now| now.generation == current) else {
+        return Ok(false);
+    };
     for row in rows {
-        if current != Some((int(row.edition.0), int(row.generation.0))) {
+        let counts = row.generation == current || row.generation == now.mended;
+        if row.edition != now.edition || !counts {
             return Ok(false);
         }
         sqlx::query(
@@ -293,7 +343,7 @@ async fn append_ledger(
     Ok(true)
 }
 
-async fn insert_audit(
+pub(super) async fn insert_audit(
     tx: &mut PgConnection,
     id: Option<&ShowId>,
     change: &Change,

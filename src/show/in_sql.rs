@@ -1,8 +1,9 @@
 //! What both databases share of shows: what a row means, and what their errors come to.
 
-use crate::base::ids::{Edition, Generation, Number, Place};
+use crate::base::ids::{Edition, Generation, Malformed, Number, Place};
 use crate::base::time::Timestamp;
 use crate::driver::sql::{Cells, SqlError};
+use crate::show::draw::{Draw, Sealed};
 use crate::show::{LedgerRow, Show, StoreError};
 
 /// A row of `shows`.
@@ -23,10 +24,32 @@ pub(super) fn read_show(row: &impl Cells) -> Result<Show, StoreError> {
         generation: Generation(row.number("generation")?),
         mended: Generation(row.number("mended")?),
         ceiling: Number(row.number("ceiling")?),
+        draw: read_draw(row)?,
         issued: Number(row.number("issued")?),
         serving: Place(row.number("serving")?),
         waiting: row.number("waiting")?,
+        checkpoint_at: Timestamp::from_unix_ms(row.cell("checkpoint_at_ms")?),
     })
+}
+
+/// The columns of `draws` beside a show's own; none where they are null.
+fn read_draw(row: &impl Cells) -> Result<Option<Draw>, StoreError> {
+    let Some(secret) = row.cell::<Option<String>>("secret")? else {
+        return Ok(None);
+    };
+    let commitment: String = row.cell("commitment")?;
+    let size: Option<i64> = row.cell("size")?;
+    let seed: Option<String> = row.cell("seed")?;
+    let foreign = |error: Malformed| StoreError::Corrupt(error.into());
+    Ok(Some(Draw {
+        sealed: Sealed {
+            secret: secret.parse().map_err(foreign)?,
+            commitment: commitment.parse().map_err(foreign)?,
+        },
+        size: size.map(|size| Number(size.unsigned_abs())),
+        beacon_value: row.cell("beacon_value")?,
+        seed: seed.map(|seed| seed.parse()).transpose().map_err(foreign)?,
+    }))
 }
 
 /// A row of `room_ledger`.

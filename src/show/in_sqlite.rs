@@ -2,9 +2,12 @@
 
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
+use sqlx::{Sqlite as Db, Transaction};
 
 use crate::base::ids::{Edition, Generation, Number, ShowId};
 use crate::driver::sqlite::Sqlite;
+use crate::show::draw::{DrawFact, Entered};
+use crate::show::draws_in_sqlite as draws;
 use crate::show::in_sql::{int, read_ledger, read_show};
 use crate::show::settings::Settings;
 use crate::show::{Change, Checkpoint, LedgerRow, Put, Show, Store, StoreError};
@@ -22,12 +25,19 @@ impl InSqlite {
     }
 }
 
+/// Every show with the draw of its edition.
+const SHOWS: &str = "select shows.*, secret, commitment, size, beacon_value, seed from shows \
+    left join draws on draws.show = shows.show and draws.edition = shows.edition \
+    order by shows.show";
+/// One of them.
+const SHOW: &str = "select shows.*, secret, commitment, size, beacon_value, seed from shows \
+    left join draws on draws.show = shows.show and draws.edition = shows.edition \
+    where shows.show = ?";
+
 #[async_trait]
 impl Store for InSqlite {
     async fn list(&self) -> Result<Vec<Show>, StoreError> {
-        let rows = sqlx::query("select * from shows order by show")
-            .fetch_all(&self.db.read)
-            .await?;
+        let rows = sqlx::query(SHOWS).fetch_all(&self.db.read).await?;
         rows.iter().map(read_show).collect()
     }
 
@@ -63,19 +73,15 @@ impl Store for InSqlite {
             .await
     }
 
-    async fn begin_mend(
-        &self,
-        show: &ShowId,
-        generation: Generation,
-        ceiling: Number,
-    ) -> Result<bool, StoreError> {
+    async fn begin_mend(&self, seen: &Show, ceiling: Number) -> Result<bool, StoreError> {
         let done = sqlx::query(
-            "update shows set generation = generation + 1, ceiling = max(ceiling, ?) \
-             where show = ? and generation = ?",
+            "update shows set generation = generation + 1, ceiling = ? \
+             where show = ? and generation = ? and ceiling = ?",
         )
         .bind(int(ceiling.0))
-        .bind(show.as_str())
-        .bind(int(generation.0))
+        .bind(seen.id.as_str())
+        .bind(int(seen.generation.0))
+        .bind(int(seen.ceiling.0))
         .execute(&self.db.write)
         .await?;
         Ok(done.rows_affected() == 1)
@@ -91,18 +97,27 @@ impl Store for InSqlite {
         Ok(())
     }
 
-    async fn raise_ceiling(&self, show: &ShowId, ceiling: Number) -> Result<(), StoreError> {
-        sqlx::query("update shows set ceiling = max(ceiling, ?) where show = ?")
-            .bind(int(ceiling.0))
-            .bind(show.as_str())
-            .execute(&self.db.write)
-            .await?;
-        Ok(())
+    async fn raise_ceiling(
+        &self,
+        show: &ShowId,
+        generation: Generation,
+        ceiling: Number,
+    ) -> Result<bool, StoreError> {
+        let done = sqlx::query(
+            "update shows set ceiling = max(ceiling, ?) where show = ? and generation = ?",
+        )
+        .bind(int(ceiling.0))
+        .bind(show.as_str())
+        .bind(int(generation.0))
+        .execute(&self.db.write)
+        .await?;
+        Ok(done.rows_affected() == 1)
     }
 
     async fn checkpoint(&self, show: &ShowId, checkpoint: &Checkpoint) -> Result<(), StoreError> {
         sqlx::query(
             "update shows set issued = ?, serving = ?, waiting = ?, checkpoint_at_ms = ?, \
+             mended = generation, \
              state = case when coalesce(verb_version, 0) <= ? then ? else state end \
              where show = ? and generation = ?",
         )
@@ -119,10 +134,15 @@ impl Store for InSqlite {
         Ok(())
     }
 
-    async fn append_ledger(&self, show: &ShowId, rows: &[LedgerRow]) -> Result<bool, StoreError> {
+    async fn append_ledger(
+        &self,
+        show: &ShowId,
+        current: Generation,
+        rows: &[LedgerRow],
+    ) -> Result<bool, StoreError> {
         let (db, show, rows) = (self.db.clone(), show.clone(), rows.to_vec());
         self.db
-            .outlive(async move { append_ledger(&db, &show, &rows).await })
+            .outlive(async move { append_ledger(&db, &show, current, &rows).await })
             .await
     }
 
@@ -151,6 +171,28 @@ impl Store for InSqlite {
             .collect::<Result<_, sqlx::Error>>()?)
     }
 
+    async fn keep_draw(
+        &self,
+        show: &ShowId,
+        edition: Edition,
+        fact: DrawFact,
+    ) -> Result<(), StoreError> {
+        draws::keep(&self.db, (show, edition), fact).await
+    }
+
+    async fn enter_beacon(
+        &self,
+        show: &ShowId,
+        change: &Change,
+        value: &str,
+    ) -> Result<Option<Entered>, StoreError> {
+        let (db, show) = (self.db.clone(), show.clone());
+        let (change, value) = (change.clone(), value.to_owned());
+        self.db
+            .outlive(async move { draws::enter(&db, &show, &change, &value).await })
+            .await
+    }
+
     async fn audit(&self, change: &Change) -> Result<(), StoreError> {
         let mut connection = self.db.write.acquire().await?;
         insert_audit(&mut connection, None, change).await
@@ -164,8 +206,11 @@ impl Store for InSqlite {
     }
 }
 
-async fn load(db: &mut SqliteConnection, show: &ShowId) -> Result<Option<Show>, StoreError> {
-    let row = sqlx::query("select * from shows where show = ?")
+pub(super) async fn load(
+    db: &mut SqliteConnection,
+    show: &ShowId,
+) -> Result<Option<Show>, StoreError> {
+    let row = sqlx::query(SHOW)
         .bind(show.as_str())
         .fetch_optional(db)
         .await?;
@@ -178,7 +223,7 @@ async fn put(
     (change, settings): (&Change, &Settings),
     expected: Option<u64>,
 ) -> Result<Put, StoreError> {
-    let mut tx = db.write.begin_with("begin immediate").await?;
+    let mut tx = begin(db).await?;
     let before = load(&mut tx, id).await?;
     if before.as_ref().map(|show| show.version) != expected {
         return Ok(Put::Mismatch(before.map(|show| show.version)));
@@ -232,7 +277,7 @@ async fn put_verb(
     change: &Change,
     verb: &str,
 ) -> Result<Option<Show>, StoreError> {
-    let mut tx = db.write.begin_with("begin immediate").await?;
+    let mut tx = begin(db).await?;
     sqlx::query(
         "update shows set version = version + 1, verb = ?, verb_version = version + 1, state = ? \
          where show = ?",
@@ -250,15 +295,20 @@ async fn put_verb(
     Ok(Some(show))
 }
 
-async fn append_ledger(db: &Sqlite, show: &ShowId, rows: &[LedgerRow]) -> Result<bool, StoreError> {
-    let mut tx = db.write.begin_with("begin immediate").await?;
-    let current: Option<(i64, i64)> =
-        sqlx::query_as("select edition, generation from shows where show = ?")
-            .bind(show.as_str())
-            .fetch_optional(&mut *tx)
-            .await?;
+async fn append_ledger(
+    db: &Sqlite,
+    show: &ShowId,
+    current: Generation,
+    rows: &[LedgerRow],
+) -> Result<bool, StoreError> {
+    let mut tx = begin(db).await?;
+    let now = load(&mut tx, show).await?;
+    let Some(now) = now.filter(|now| now.generation == current) else {
+        return Ok(false);
+    };
     for row in rows {
-        if current != Some((int(row.edition.0), int(row.generation.0))) {
+        let counts = row.generation == current || row.generation == now.mended;
+        if row.edition != now.edition || !counts {
             return Ok(false);
         }
         sqlx::query(
@@ -282,7 +332,7 @@ async fn append_ledger(db: &Sqlite, show: &ShowId, rows: &[LedgerRow]) -> Result
     Ok(true)
 }
 
-async fn insert_audit(
+pub(super) async fn insert_audit(
     tx: &mut SqliteConnection,
     id: Option<&ShowId>,
     change: &Change,
@@ -299,4 +349,8 @@ async fn insert_audit(
     .execute(tx)
     .await?;
     Ok(())
+}
+
+pub(super) async fn begin(db: &Sqlite) -> Result<Transaction<'static, Db>, sqlx::Error> {
+    db.write.begin_with("begin immediate").await
 }

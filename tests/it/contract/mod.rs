@@ -8,6 +8,7 @@ mod desk;
 mod gate;
 mod journey;
 mod log;
+mod mend;
 mod notify;
 mod orders;
 mod orders_api;
