@@ -16,4 +16,8 @@ pub const CATRACA: &[Migration] = &[
         name: "0003_log",
         sql: include_str!("../../migrations/sqlite/0003_log.sql"),
     },
+    Migration {
+        name: "0005_cancel",
+        sql: include_str!("../../migrations/sqlite/0005_cancel.sql"),
+    },
 ];

@@ -43,7 +43,7 @@ impl Store for InSqlite {
     }
 }
 
-type OrderRow = (String, String, Option<String>, i64, i64, i64, i64, i64);
+type OrderRow = (String, String, Option<String>, i64, i64, i64, i64, i64, i64);
 
 async fn order_row(
     conn: &mut SqliteConnection,
@@ -51,13 +51,15 @@ async fn order_row(
 ) -> Result<Option<Facts>, sqlx::Error> {
     let row: Option<OrderRow> = sqlx::query_as(
         "select show, status, reason, placed_at_ms, updated_at_ms, payable_until_ms, version,
-                (select count(*) from payments p where p.order_id = o.order_id)
+                (select count(*) from payments p where p.order_id = o.order_id),
+                (select count(*) from payments p
+                  where p.order_id = o.order_id and p.state = 'refunding')
          from orders o where order_id = ?",
     )
     .bind(order.to_string())
     .fetch_optional(conn)
     .await?;
-    let Some((show, status, reason, placed, updated, until, version, payments)) = row else {
+    let Some((show, status, reason, placed, updated, until, version, payments, owed)) = row else {
         return Ok(None);
     };
     Ok(Some(Facts {
@@ -69,6 +71,7 @@ async fn order_row(
         updated_at: Timestamp::from_unix_ms(updated),
         payable_until: Timestamp::from_unix_ms(until),
         payments: payments.cast_unsigned(),
+        owed: owed.cast_unsigned(),
         version: version.cast_unsigned(),
         events: Vec::new(),
     }))

@@ -77,6 +77,13 @@ impl Store for InSqlite {
             .await
     }
 
+    async fn cancel(&self, show: &ShowId, change: &Change) -> Result<Option<Show>, StoreError> {
+        let (db, show, change) = (self.db.clone(), show.clone(), change.clone());
+        self.db
+            .outlive(async move { cancel(&db, &show, &change).await })
+            .await
+    }
+
     async fn begin_mend(
         &self,
         show: &ShowId,
@@ -242,7 +249,7 @@ async fn put_verb(
     let mut tx = begin(db).await?;
     sqlx::query(
         "update shows set version = version + 1, verb = ?, verb_version = version + 1, state = ? \
-         where show = ?",
+         where show = ? and cancelled_at_ms is null",
     )
     .bind(verb)
     .bind(verb)
@@ -252,9 +259,30 @@ async fn put_verb(
     let Some(show) = load(&mut tx, id).await? else {
         return Ok(None);
     };
+    if show.cancelled_at.is_some() {
+        return Ok(Some(show));
+    }
     insert_audit(&mut tx, Some(id), change).await?;
     tx.commit().await?;
     Ok(Some(show))
+}
+
+async fn cancel(db: &Sqlite, id: &ShowId, change: &Change) -> Result<Option<Show>, StoreError> {
+    let mut tx = begin(db).await?;
+    let done = sqlx::query(
+        "update shows set version = version + 1, verb = 'closed', verb_version = version + 1, \
+         state = 'closed', cancelled_at_ms = ? where show = ? and cancelled_at_ms is null",
+    )
+    .bind(change.at.as_millis())
+    .bind(id.as_str())
+    .execute(&mut *tx)
+    .await?;
+    if done.rows_affected() == 1 {
+        insert_audit(&mut tx, Some(id), change).await?;
+    }
+    let show = load(&mut tx, id).await?;
+    tx.commit().await?;
+    Ok(show)
 }
 
 async fn append_ledger(db: &Sqlite, show: &ShowId, rows: &[LedgerRow]) -> Result<bool, StoreError> {
@@ -317,6 +345,7 @@ fn read_show(row: &SqliteRow) -> Result<Show, StoreError> {
     let settings: String = row.try_get("settings")?;
     let verb: Option<String> = row.try_get("verb")?;
     let verb_version: Option<i64> = row.try_get("verb_version")?;
+    let cancelled_at: Option<i64> = row.try_get("cancelled_at_ms")?;
     Ok(Show {
         id: id
             .parse()
@@ -324,6 +353,7 @@ fn read_show(row: &SqliteRow) -> Result<Show, StoreError> {
         version: count(row, "version")?,
         settings: serde_json::from_str(&settings).map_err(|e| StoreError::Corrupt(e.into()))?,
         verb: verb_version.map(i64::unsigned_abs).zip(verb),
+        cancelled_at: cancelled_at.map(Timestamp::from_unix_ms),
         state: row.try_get("state")?,
         edition: Edition(count(row, "edition")?),
         generation: Generation(count(row, "generation")?),

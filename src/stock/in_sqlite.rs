@@ -15,7 +15,7 @@ use crate::driver::sqlite::Sqlite;
 use crate::event::SectionStock;
 use crate::log::inbox_in_sqlite::pass;
 use crate::log::outbox_in_sqlite::append;
-use crate::stock::count::Stock;
+use crate::stock::count::{Sale, Stock};
 use crate::stock::store::{Saved, Seats, Statement, Store, StoreError};
 
 /// The seats of one database file.
@@ -35,10 +35,12 @@ impl InSqlite {
 #[async_trait]
 impl Store for InSqlite {
     async fn shows(&self) -> Result<Vec<ShowId>, StoreError> {
-        let ids: Vec<String> =
-            sqlx::query_scalar("select distinct show from sections order by show")
-                .fetch_all(&self.db.read)
-                .await?;
+        let ids: Vec<String> = sqlx::query_scalar(
+            "select show from sections
+             union select show from show_stock where 0 < free + held + sold order by show",
+        )
+        .fetch_all(&self.db.read)
+        .await?;
         ids.iter()
             .map(|id| {
                 id.parse()
@@ -51,9 +53,14 @@ impl Store for InSqlite {
         // One snapshot for both: the count belongs to what was said before it.
         let mut tx = self.db.read.begin().await?;
         let sections = sections(&mut tx, show).await?;
+        let sale = sale(&mut tx, show).await?;
         let before = said(&mut tx, show).await?;
         tx.rollback().await?;
-        Ok(Seats { sections, before })
+        Ok(Seats {
+            sections,
+            sale,
+            before,
+        })
     }
 
     async fn save(
@@ -101,6 +108,18 @@ async fn sections(
         sold: sold.cast_unsigned(),
     };
     Ok(rows.into_iter().map(stock).collect())
+}
+
+async fn sale(conn: &mut SqliteConnection, show: &ShowId) -> Result<Sale, sqlx::Error> {
+    let is_cancelled: Option<bool> =
+        sqlx::query_scalar("select cancelled_at_ms is not null from shows where show = ?")
+            .bind(show.as_str())
+            .fetch_optional(conn)
+            .await?;
+    Ok(match is_cancelled {
+        Some(true) => Sale::Cancelled,
+        Some(false) | None => Sale::On,
+    })
 }
 
 async fn said(conn: &mut SqliteConnection, show: &ShowId) -> Result<Option<Stock>, sqlx::Error> {

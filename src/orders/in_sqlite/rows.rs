@@ -17,16 +17,19 @@ const HOLD_STATES: [HoldState; 4] = [
     HoldState::Expired,
     HoldState::Released,
 ];
-const STATUSES: [Status; 4] = [
+const STATUSES: [Status; 5] = [
     Status::Pending,
     Status::Confirmed,
     Status::Declined,
+    Status::Cancelled,
     Status::Refunded,
 ];
-const REASONS: [Reason; 3] = [
+const REASONS: [Reason; 5] = [
     Reason::PaymentDeclined,
     Reason::PaymentUnknown,
     Reason::ApprovedTooLate,
+    Reason::CancelledByOperator,
+    Reason::ShowCancelled,
 ];
 const PAYMENT_STATES: [PaymentState; 5] = [
     PaymentState::Asked,
@@ -131,7 +134,9 @@ pub(super) fn due(row: &SqliteRow) -> Result<Due, StoreError> {
     let need = match (state, status) {
         (PaymentState::Refunding, _) => Need::Refund,
         (_, Status::Pending) => Need::Charge,
-        (_, Status::Confirmed | Status::Declined | Status::Refunded) => Need::Answer,
+        (_, Status::Confirmed | Status::Declined | Status::Cancelled | Status::Refunded) => {
+            Need::Answer
+        }
     };
     Ok(Due {
         id: payment_id(row)?,

@@ -11,6 +11,7 @@ mod log;
 mod notify;
 mod orders;
 mod orders_api;
+mod orders_cancel;
 mod orders_histories;
 mod orders_keys;
 mod orders_payment;

@@ -10,6 +10,7 @@ use catraca::orders::payment::settle::Step;
 use catraca::orders::rules::hold::Wish;
 use catraca::orders::rules::order::Pay;
 use catraca::orders::rules::{PaymentId, Status};
+use catraca::orders::store::Swept;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -39,6 +40,10 @@ enum Act {
         fan: u64,
         declined: bool,
     },
+    /// The operator takes an order back.
+    Cancel {
+        fan: u64,
+    },
     Settle(Manner),
     Expire,
     Advance(u64),
@@ -66,6 +71,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (0..FANS).prop_map(|fan| Act::Release { fan }),
         4 => (0..FANS, any::<bool>()).prop_map(|(fan, declined)| Act::Order { fan, declined }),
         1 => (0..FANS, any::<bool>()).prop_map(|(fan, declined)| Act::Pay { fan, declined }),
+        1 => (0..FANS).prop_map(|fan| Act::Cancel { fan }),
         3 => manner.prop_map(Act::Settle),
         2 => Just(Act::Expire),
         2 => time.prop_map(Act::Advance),
@@ -146,6 +152,11 @@ impl World {
                 };
                 let _ = self.shop.store.pay(&pay, None).await.unwrap();
             }
+            Act::Cancel { fan } => {
+                if let Some(order) = self.orders.get(fan).and_then(|orders| orders.last()) {
+                    let _ = self.shop.store.cancel(*order).await.unwrap();
+                }
+            }
             Act::Settle(manner) => {
                 self.provider.turn(*manner);
                 self.settle().await;
@@ -173,6 +184,17 @@ impl World {
         }
     }
 
+    /// The operator cancels the show: whatever the history was, nobody keeps a seat.
+    async fn cancel_show(&mut self) {
+        let cancel = self.shop.cancel().await;
+        while cancel.step().await.unwrap() != Swept::default() {
+            self.shop.audit(self.seats).await;
+        }
+        self.resize(0).await;
+        let stock = self.shop.stock().await;
+        assert_eq!((stock.1, stock.2), (0, 0));
+    }
+
     /// Whoever paid has the seats, and nobody else was charged for good.
     async fn check_money(&self) -> Result<(), TestCaseError> {
         for (fan, orders) in &self.orders {
@@ -185,7 +207,7 @@ impl World {
                 let moved: Vec<_> = moved.filter(|moved| *moved != (0, 0)).collect();
                 let expected = match status {
                     Status::Confirmed => vec![(1, 0)],
-                    Status::Declined => vec![],
+                    Status::Declined | Status::Cancelled => vec![],
                     Status::Refunded => vec![(1, 1)],
                     Status::Pending => panic!("{order} never ends"),
                 };
@@ -206,13 +228,19 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_history_sells_a_seat_twice(acts in prop::collection::vec(act(), 1..60)) {
+    fn no_history_sells_a_seat_twice(
+        acts in prop::collection::vec(act(), 1..60),
+        is_cancelled in any::<bool>(),
+    ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut world = World::open().await;
             for act in &acts {
                 world.apply(act).await;
                 world.shop.audit(world.seats).await;
+            }
+            if is_cancelled {
+                world.cancel_show().await;
             }
             world.calm_down().await;
             world.shop.audit(world.seats).await;

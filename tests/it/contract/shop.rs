@@ -10,17 +10,18 @@ use catraca::base::secret::Secret;
 use catraca::base::time::{Clock, ManualClock, Timestamp};
 use catraca::driver::schema::CATRACA;
 use catraca::driver::sqlite::Sqlite;
+use catraca::orders::cancel::Cancel;
 use catraca::orders::in_sqlite::InSqlite;
 use catraca::orders::payment::Payments;
 use catraca::orders::payment::settle::Settle;
 use catraca::orders::payment::via_sandbox::ViaSandbox;
 use catraca::orders::rules::hold::{PlaceHold, Wish};
-use catraca::orders::rules::order::{PlaceOrder, Placed};
+use catraca::orders::rules::order::{Pay, PlaceOrder, Placed};
 use catraca::orders::rules::{Buyer, Contact, Hold, Order, Refusal};
 use catraca::orders::store::Store;
 use catraca::orders::{Orders, Settings};
+use catraca::show;
 use catraca::show::settings::{self, Section};
-use catraca::show::{self, Store as _};
 use sqlx::Row;
 
 pub(crate) const T0: Timestamp = Timestamp::from_unix_ms(1_800_000_000_000);
@@ -89,21 +90,25 @@ impl Shop {
         settings.hold_ms = HOLD_MS;
         settings.holds_per_ticket = holds_per_ticket;
         settings.sections = sections.clone();
-        let shows = show::in_sqlite::InSqlite::new(self.db.clone());
+        let shows = self.shows();
         let before = shows.get(&self.show).await.unwrap();
-        let change = show::Change {
-            who: "test".to_owned(),
-            role: "admin".to_owned(),
-            action: "set".to_owned(),
-            detail: "{}".to_owned(),
-            at: T0,
-        };
         let expected = before.map(|show| show.version);
-        shows
-            .put(&self.show, &change, &settings, expected)
-            .await
-            .unwrap();
+        let change = change("set");
+        let put = shows.put(&self.show, &change, &settings, expected);
+        put.await.unwrap();
         self.store.reconcile(&self.show, &sections).await.unwrap();
+    }
+
+    pub(crate) fn shows(&self) -> Arc<dyn show::Store> {
+        Arc::new(show::in_sqlite::InSqlite::new(self.db.clone()))
+    }
+
+    /// Cancels the show, and the loop that takes back what was sold.
+    pub(crate) async fn cancel(&self) -> Cancel {
+        let shows = self.shows();
+        let cancelled = shows.cancel(&self.show, &change("cancel")).await.unwrap();
+        assert_eq!(cancelled.unwrap().cancelled_at, Some(T0));
+        self.orders.cancel(shows)
     }
 
     /// The loop that settles payments, with another provider.
@@ -159,6 +164,20 @@ impl Shop {
         let hold = self.hold(fan, quantity).await.unwrap();
         let placed = self.order_paying(fan, hold.id, token).await.unwrap();
         placed.order().clone()
+    }
+
+    pub(crate) async fn pay(
+        &self,
+        fan: u64,
+        order: OrderId,
+        token: Option<&str>,
+    ) -> Result<Order, Refusal> {
+        let request = Pay {
+            buyer: self.buyer(fan),
+            order,
+            token: token.map(str::to_owned),
+        };
+        self.store.pay(&request, None).await.unwrap()
     }
 
     pub(crate) async fn read(&self, fan: u64, order: OrderId) -> Order {
@@ -223,6 +242,7 @@ impl Shop {
                 "pending" => "OrderPlaced",
                 "confirmed" => "OrderConfirmed",
                 "declined" => "OrderDeclined",
+                "cancelled" => "OrderCancelled",
                 "refunded" => "OrderRefunded",
                 _ => panic!("order {id} is {status}"),
             };
@@ -282,6 +302,16 @@ impl Shop {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+}
+
+pub(crate) fn change(action: &str) -> show::Change {
+    show::Change {
+        who: "test".to_owned(),
+        role: "admin".to_owned(),
+        action: action.to_owned(),
+        detail: "{}".to_owned(),
+        at: T0,
     }
 }
 
