@@ -3,7 +3,7 @@
 //! ```text
 //! api.rs ──► store.rs ◄── payment/settle.rs ──► payment/ (the provider)
 //! operate.rs ──► ▲   ◄──── expire.rs, cancel.rs, reconcile.rs
-//!          in_sqlite.rs ──► rules/ (decides)
+//!  in_sqlite/ in_postgres/ ──► rules/ (decides)
 //! ```
 //!
 //! A request touches the store only. The order and its first attempt to pay are one transaction; a
@@ -17,10 +17,12 @@ mod caller;
 pub mod cancel;
 pub mod expire;
 pub mod idempotency;
+pub mod in_postgres;
 pub mod in_sqlite;
 mod operate;
 pub mod payment;
 pub mod reconcile;
+mod rows_in_sql;
 pub mod rules;
 pub mod store;
 mod wire;

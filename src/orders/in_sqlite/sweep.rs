@@ -1,10 +1,11 @@
 //! A cancelled show on SQLite: who still has seats, and how far everybody's money is.
 
-use sqlx::{Row, SqliteConnection, SqlitePool};
+use sqlx::{SqliteConnection, SqlitePool};
 
 use crate::base::ids::{HoldId, OrderId, ShowId};
 use crate::base::time::Timestamp;
-use crate::orders::in_sqlite::{facts, rows};
+use crate::orders::in_sqlite::facts;
+use crate::orders::rows_in_sql as rows;
 use crate::orders::rules::{HoldState, Write, cancel, hold_end};
 use crate::orders::store::{Cancellation, StoreError, Swept};
 
@@ -33,7 +34,8 @@ pub(super) async fn sweep(
                     writes.extend(decision.writes);
                 }
             }
-            HoldState::Expired | HoldState::Released => return Err(missing()),
+            // It ended meanwhile.
+            HoldState::Expired | HoldState::Released => {}
         }
     }
     Ok((swept, writes))
@@ -49,7 +51,7 @@ async fn takers(
     let found: Vec<String> = sqlx::query_scalar(
         "select distinct s.hold_id from sections c
          join seats s on s.show = c.show and s.section = c.section and s.state in ('held', 'sold')
-         where c.show = ? limit ?",
+         where c.show = ? order by s.hold_id limit ?",
     )
     .bind(show.as_str())
     .bind(max)
@@ -81,15 +83,5 @@ pub(super) async fn progress(read: &SqlitePool, show: &ShowId) -> Result<Cancell
     .bind(show.as_str())
     .fetch_one(read)
     .await?;
-    let count = |column| {
-        let count: i64 = row.try_get(column)?;
-        u64::try_from(count).map_err(rows::corrupt)
-    };
-    Ok(Cancellation {
-        seats_held: count("held")?,
-        seats_sold: count("sold")?,
-        orders_cancelled: count("cancelled")?,
-        orders_refunded: count("refunded")?,
-        payments_open: count("payments_open")?,
-    })
+    rows::cancellation(&row)
 }

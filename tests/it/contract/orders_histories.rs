@@ -13,9 +13,11 @@ use catraca::orders::rules::{PaymentId, Status};
 use catraca::orders::store::Swept;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::contract::payment_provider::{Manner, Provider};
 use crate::contract::shop::{HOLD_MS, Shop, sections_of};
+use crate::contract::shop_home::Home;
 
 const FANS: u64 = 6;
 
@@ -79,6 +81,18 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
+/// How a history ends.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    OfTheSale,
+    /// The operator cancels the show.
+    OfTheShow,
+}
+
+fn end() -> impl Strategy<Value = End> {
+    prop_oneof![Just(End::OfTheSale), Just(End::OfTheShow)]
+}
+
 /// A shop with what its fans were given so far.
 struct World {
     shop: Shop,
@@ -89,8 +103,8 @@ struct World {
 }
 
 impl World {
-    async fn open() -> Self {
-        let shop = Shop::open(&[]).await;
+    async fn open(home: &Home) -> Self {
+        let shop = Shop::open(home, &[]).await;
         let mut world = Self {
             shop,
             provider: Arc::new(Provider::new(Manner::Approves)),
@@ -186,8 +200,9 @@ impl World {
 
     /// The operator cancels the show: whatever the history was, nobody keeps a seat.
     async fn cancel_show(&mut self) {
-        let cancel = self.shop.cancel().await;
-        while cancel.step().await.unwrap() != Swept::default() {
+        self.shop.cancel().await;
+        let show = self.shop.show.clone();
+        while self.shop.store.cancel_show(&show, 2).await.unwrap() != Swept::default() {
             self.shop.audit(self.seats).await;
         }
         self.resize(0).await;
@@ -224,27 +239,51 @@ const fn token(declined: bool) -> Option<&'static str> {
     if declined { Some("decline") } else { None }
 }
 
+async fn check(home: Home, acts: &[Act], end: End) -> Result<(), TestCaseError> {
+    let mut world = World::open(&home).await;
+    for act in acts {
+        world.apply(act).await;
+        world.shop.audit(world.seats).await;
+    }
+    match end {
+        End::OfTheSale => {}
+        End::OfTheShow => world.cancel_show().await,
+    }
+    world.calm_down().await;
+    world.shop.audit(world.seats).await;
+    world.check_money().await
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
     fn no_history_sells_a_seat_twice(
         acts in prop::collection::vec(act(), 1..60),
-        is_cancelled in any::<bool>(),
+        end in end(),
     ) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let mut world = World::open().await;
-            for act in &acts {
-                world.apply(act).await;
-                world.shop.audit(world.seats).await;
+        runtime().block_on(check(Home::sqlite(), &acts, end))?;
+    }
+}
+
+proptest! {
+    // A database each: fewer.
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_history_sells_a_seat_twice_on_postgres(
+        acts in prop::collection::vec(act(), 1..60),
+        end in end(),
+    ) {
+        runtime().block_on(async {
+            match Home::postgres().await {
+                Some(home) => check(home, &acts, end).await,
+                None => Ok(()),
             }
-            if is_cancelled {
-                world.cancel_show().await;
-            }
-            world.calm_down().await;
-            world.shop.audit(world.seats).await;
-            world.check_money().await
         })?;
     }
 }
