@@ -16,6 +16,7 @@ use crate::admin::Admin;
 use crate::admin::access::{Operator, Role};
 use crate::base::ids::ShowId;
 use crate::base::limits::BODY_BYTES_MAX;
+use crate::base::time::Timestamp;
 use crate::http::problem::Problem;
 use crate::room::StoreError as RoomError;
 use crate::room::model::command::{Board, RoomState};
@@ -171,6 +172,9 @@ pub async fn verb(
         .verb(&id, &change, state.word())
         .await?
         .ok_or_else(no_such_show)?;
+    if show.cancelled_at.is_some() {
+        return Err(cancelled());
+    }
     if state == RoomState::Off {
         tracing::warn!(show.id = %id, operator = operator.name, "the gate is off: nobody is asked for a ticket");
     }
@@ -178,7 +182,7 @@ pub async fn verb(
     Ok(answer(&admin, StatusCode::OK, &show).await)
 }
 
-async fn answer(admin: &Admin, status: StatusCode, show: &Show) -> Response {
+pub(super) async fn answer(admin: &Admin, status: StatusCode, show: &Show) -> Response {
     let etag = format!("\"{}\"", show.version);
     (status, [(ETAG, etag)], Json(describe(admin, show).await)).into_response()
 }
@@ -189,6 +193,8 @@ struct Described<'a> {
     show: &'a ShowId,
     version: u64,
     state: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cancelled_at: Option<Timestamp>,
     edition: u64,
     generation: u64,
     settings: &'a Settings,
@@ -205,6 +211,7 @@ async fn describe<'a>(admin: &Admin, show: &'a Show) -> Described<'a> {
         show: &show.id,
         version: show.version,
         state: &show.state,
+        cancelled_at: show.cancelled_at,
         edition: show.edition.0,
         generation: show.generation.0,
         settings: &show.settings,
@@ -267,7 +274,7 @@ fn refuse_rate(settings: &Settings, before: Option<&Show>) -> Result<(), Problem
         .with("would_sell_out_in_s", sell_out_s))
 }
 
-fn parse(body: &Bytes) -> Result<Document, Problem> {
+pub(super) fn parse(body: &Bytes) -> Result<Document, Problem> {
     let bad = || Problem::bad_request("bad-json", "The body must be one JSON object.");
     if BODY_BYTES_MAX < body.len() {
         return Err(bad());
@@ -330,12 +337,17 @@ fn mismatch(expected: Option<u64>, current: Option<u64>) -> Problem {
     }
 }
 
-fn show_id(text: &str) -> Result<ShowId, Problem> {
+pub(super) fn show_id(text: &str) -> Result<ShowId, Problem> {
     let title = "A show id is 1 to 63 of a-z, 0-9 and -, and begins with a letter or digit.";
     text.parse()
         .map_err(|_| Problem::bad_request("bad-id", title))
 }
 
-fn no_such_show() -> Problem {
+/// A cancelled show stays closed.
+fn cancelled() -> Problem {
+    Problem::conflict("show-cancelled", "The show was cancelled.")
+}
+
+pub(super) fn no_such_show() -> Problem {
     Problem::not_found("no-such-show", "There is no such show.")
 }

@@ -69,6 +69,8 @@ pub const DOUBT_MS_MAX: u64 = 600_000;
 pub const PAYMENTS_AT_ONCE: usize = 32;
 /// Holds, orders or remembered keys that one step ends.
 pub const EXPIRED_AT_ONCE: u32 = 100;
+/// Holds and orders of a cancelled show that are taken back in one transaction.
+pub const CANCELLED_AT_ONCE: u32 = 100;
 /// `Idempotency-Key` on holds, orders and payments.
 pub const KEY_BYTES_MAX: usize = 255;
 /// How long a request with a key is taken for alive. A crash blocks the key no longer.

@@ -4,6 +4,7 @@
 //! needed server, port or folder is missing, 78 bad configuration.
 
 pub mod admin_api;
+pub mod cancel;
 pub mod check;
 pub mod demo;
 pub mod operate;
@@ -54,6 +55,9 @@ pub enum Verb {
     /// Say of an order where it stopped (speaks to the admin API).
     #[command(display_order = 4)]
     Journey(operate::JourneyArgs),
+    /// Take an order back (speaks to the admin API).
+    #[command(subcommand, display_order = 4)]
+    Order(cancel::OrderVerb),
     /// List deliveries that were set aside, or hand them over again (speaks to the admin API).
     #[command(subcommand, display_order = 5)]
     DeadLetters(operate::DeadLetterVerb),
@@ -83,6 +87,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         Verb::Up(args) => serve::up(&args).await,
         Verb::Show(verb) => operate::show(verb).await,
         Verb::Journey(args) => operate::journey(args).await,
+        Verb::Order(verb) => cancel::order(verb).await,
         Verb::DeadLetters(verb) => operate::dead_letters(verb).await,
         Verb::Check(args) => check::check(args).await,
         Verb::Config(verb) => settings::config(&verb),

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::base::ids::{OrderId, ShowId};
 use crate::cli::admin_api::{AdminArgs, Ask, Away};
-use crate::cli::{FAILED, OK, UNAVAILABLE, complain, print};
+use crate::cli::{FAILED, OK, UNAVAILABLE, cancel, complain, print};
 
 /// `catraca show …`
 #[derive(Debug, Subcommand)]
@@ -63,6 +63,18 @@ are one JSON object: name, rate and sections at least; docs/shows.md lists every
     Close(OneShow),
     /// Take the gate away: nobody is asked for a ticket.
     Off(OneShow),
+    /// Call the whole show off: nothing more is sold, and what was sold is taken and paid back.
+    #[command(
+        after_help = "Example:\n  catraca show cancel stadium-show --repeat stadium-show\n\nThis cannot be \
+undone. It goes on by itself when this command is interrupted; asking again shows how far it has come."
+    )]
+    Cancel {
+        #[command(flatten)]
+        one: OneShow,
+        /// The show's id once more: this cannot be undone.
+        #[arg(long, value_name = "SHOW")]
+        repeat: ShowId,
+    },
 }
 
 /// One member of a show's settings, as `show set` is told it.
@@ -141,6 +153,7 @@ pub async fn show(verb: ShowVerb) -> u8 {
         ShowVerb::Resume(one) => act(&one, "resume").await,
         ShowVerb::Close(one) => act(&one, "close").await,
         ShowVerb::Off(one) => act(&one, "off").await,
+        ShowVerb::Cancel { one, repeat } => cancel::show(&one, &repeat).await,
     };
     code(done)
 }
@@ -174,7 +187,7 @@ pub async fn dead_letters(verb: DeadLetterVerb) -> u8 {
     code(done)
 }
 
-fn code(done: anyhow::Result<()>) -> u8 {
+pub(super) fn code(done: anyhow::Result<()>) -> u8 {
     match done {
         Ok(()) => OK,
         Err(error) => {
@@ -188,7 +201,7 @@ fn code(done: anyhow::Result<()>) -> u8 {
     }
 }
 
-fn path(show: &ShowId) -> String {
+pub(super) fn path(show: &ShowId) -> String {
     format!("/admin/v1/shows/{show}")
 }
 
@@ -303,7 +316,7 @@ async fn list_dead_letters(admin: &AdminArgs) -> anyhow::Result<()> {
 }
 
 /// A JSON value as a table shows it.
-fn word(value: &Value) -> String {
+pub(super) fn word(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => "-".to_owned(),

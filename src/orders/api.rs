@@ -224,7 +224,7 @@ fn within_limit(sent: Sent) -> Result<Bytes, Problem> {
     })
 }
 
-fn respond(answer: &Answer) -> Response {
+pub(super) fn respond(answer: &Answer) -> Response {
     let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
     let mut response = (status, answer.body.clone()).into_response();
     let headers = response.headers_mut();
@@ -257,7 +257,7 @@ fn in_progress() -> Problem {
     Problem::conflict("in-progress", "This is being done: ask again in a moment.").retry_after(1)
 }
 
-fn refused(refusal: Refusal) -> Problem {
+pub(super) fn refused(refusal: Refusal) -> Problem {
     match refusal {
         Refusal::NoSuchShow => Problem::not_found("no-such-show", "There is no such show."),
         Refusal::NoSuchHold => Problem::not_found("not-found", "You have no such hold."),
@@ -279,6 +279,8 @@ fn refused(refusal: Refusal) -> Problem {
         Refusal::HoldEnded => Problem::conflict("hold-ended", "The time to buy them is over."),
         Refusal::HoldOrdered => Problem::conflict("hold-ended", "The hold has become an order."),
         Refusal::PaymentInProgress => in_progress(),
+        Refusal::OrderOver => Problem::conflict("order-over", "The order was declined before."),
+        Refusal::ShowCancelled => Problem::conflict("show-cancelled", "The show was cancelled."),
     }
 }
 
@@ -299,7 +301,7 @@ fn seats_taken(taken: SeatsTaken) -> Problem {
 }
 
 /// The word of an answer in metrics.
-fn outcome<T>(told: &Told<T>) -> &'static str {
+pub(super) fn outcome<T>(told: &Told<T>) -> &'static str {
     match told {
         Ok(Ok(_)) => "done",
         Ok(Err(refusal)) => refused(refusal.clone()).word(),

@@ -107,6 +107,16 @@ pub fn expired(kind: &'static str, count: u32) {
     counter!("catraca_expired_total", "kind" => kind).increment(count.into());
 }
 
+/// `catraca_cancel_total{outcome}`: operators' requests to take an order back, by answer.
+pub fn cancel(outcome: &'static str) {
+    counter!("catraca_cancel_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_cancelled_total{kind}`: holds and orders of cancelled shows that were taken back.
+pub fn cancelled(kind: &'static str, count: u32) {
+    counter!("catraca_cancelled_total", "kind" => kind).increment(count.into());
+}
+
 /// `catraca_deliveries_total{group, outcome}`: deliveries to a consumer group by what became of
 /// them: handled, passed, failed, set_aside.
 pub fn delivery(group: &'static str, outcome: &'static str) {

@@ -88,6 +88,9 @@ pub fn decide(
     now: Timestamp,
 ) -> Result<Decision<Hold>, Refusal> {
     let buyer = &request.buyer;
+    if facts.terms.is_cancelled {
+        return Err(Refusal::ShowCancelled);
+    }
     if facts.ordered {
         return Err(Refusal::TurnOver);
     }
@@ -242,6 +245,7 @@ mod tests {
                 show,
                 hold_ms: 240_000,
                 holds_per_ticket: 1,
+                is_cancelled: false,
             },
             live: Vec::new(),
             ordered: false,

@@ -12,6 +12,7 @@ mod mend;
 mod notify;
 mod orders;
 mod orders_api;
+mod orders_cancel;
 mod orders_histories;
 mod orders_keys;
 mod orders_payment;
