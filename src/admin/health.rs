@@ -30,19 +30,30 @@ pub async fn livez() -> &'static str {
 pub async fn readyz(State(admin): State<Admin>) -> Response {
     let word = |ok: bool| if ok { "ok" } else { "failing" };
     let phase = *admin.health.phase.borrow();
-    let database = admin.shows.list().await.is_ok();
+    let database = database(&admin).await;
     let room = admin.rooms.shows().await.is_ok();
-    let status = if phase == Phase::Ready && database && room {
+    let status = if phase == Phase::Ready && database == "ok" && room {
         StatusCode::OK
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
     let body = json!({
         "process": phase.word(),
-        "database": word(database),
+        "database": database,
         "room": word(room),
     });
     (status, axum::Json(body)).into_response()
+}
+
+/// How the database is: a disk that is full, or a server that only follows, can still be read.
+async fn database(admin: &Admin) -> &'static str {
+    if admin.shows.list().await.is_err() {
+        return "failing";
+    }
+    match admin.shows.try_write().await {
+        Ok(()) => "ok",
+        Err(_) => "read-only",
+    }
 }
 
 /// `GET /metrics`: the Prometheus text format.

@@ -1,18 +1,16 @@
-//! Which backend is behind which port: SQLite and files in this version, and the
-//! room in memory or in Redis.
+//! Which backend is behind which port: the database (see `database.rs`), the room in memory or in
+//! Redis, files.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::app::StartError;
 use crate::app::data_dir::DataDir;
+use crate::app::database::{Database, Stores, unusable};
 use crate::base::ids::IdSource;
 use crate::base::secret::Secret;
 use crate::base::time::{Clock, SystemClock};
 use crate::config::{self, Config};
-use crate::driver::schema::CATRACA;
-use crate::driver::sqlite::Sqlite;
 use crate::journey;
 use crate::log;
 use crate::notify;
@@ -62,8 +60,8 @@ pub struct Backends {
     pub journeys: Arc<dyn journey::store::Store>,
     /// The metrics of the process.
     pub exposition: Exposition,
-    /// The database file, to be closed at the end.
-    pub database: Sqlite,
+    /// The database, to be closed at the end.
+    pub database: Database,
 }
 
 impl Backends {
@@ -75,10 +73,7 @@ impl Backends {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let ids = Arc::new(IdSource::random());
         let keys = Arc::new(open_keys(config, data_dir)?);
-        let path = config.database_path();
-        let db = Sqlite::open(&path, CATRACA)
-            .await
-            .map_err(|error| unusable(&path, error))?;
+        let database = Database::open(config).await?;
         let rooms = open_rooms(config, data_dir, &clock).await?;
         let path = config.mailbox();
         let sender = notify::via_mailbox::ViaMailbox::open(&path, &config.notify.from)
@@ -88,28 +83,30 @@ impl Backends {
             .or_else(|_| Exposition::detached()) // another process-wide recorder: a test's
             .map_err(|error| StartError::unavailable(format!("metrics: {error}")))?;
         let slow = Duration::from_millis(config.orders.sandbox_slow_ms);
-        let timed = || (db.clone(), Arc::clone(&clock));
+        let Stores {
+            shows,
+            orders,
+            relay,
+            log,
+            inbox,
+            sent,
+            stock,
+            journeys,
+        } = database.stores(&clock, &ids);
         Ok(Self {
             rooms,
-            shows: Arc::new(show::in_sqlite::InSqlite::new(db.clone())),
-            orders: {
-                let (db, clock) = timed();
-                Arc::new(orders::in_sqlite::InSqlite::new(
-                    db,
-                    clock,
-                    Arc::clone(&ids),
-                ))
-            },
+            shows,
+            orders,
             payments: Arc::new(ViaSandbox::new(slow)),
-            relay: Arc::new(with(timed(), relay::in_sqlite::InSqlite::new)),
-            log: Arc::new(with(timed(), log::in_sqlite::InSqlite::new)),
-            inbox: Arc::new(with(timed(), log::inbox_in_sqlite::InSqlite::new)),
-            sent: Arc::new(with(timed(), notify::in_sqlite::InSqlite::new)),
+            relay,
+            log,
+            inbox,
+            sent,
             sender: Arc::new(sender),
-            stock: Arc::new(with(timed(), stock::in_sqlite::InSqlite::new)),
-            journeys: Arc::new(journey::in_sqlite::InSqlite::new(db.clone())),
+            stock,
+            journeys,
             exposition,
-            database: db.clone(),
+            database,
             clock,
             ids,
             keys,
@@ -135,13 +132,6 @@ async fn open_rooms(
     Ok(Arc::new(rooms))
 }
 
-fn with<T>(
-    (db, clock): (Sqlite, Arc<dyn Clock>),
-    new: impl FnOnce(Sqlite, Arc<dyn Clock>) -> T,
-) -> T {
-    new(db, clock)
-}
-
 fn open_keys(config: &Config, data_dir: &DataDir) -> Result<KeyRing, StartError> {
     if config.keys.secret.expose().is_empty() {
         keys_of(config, &data_dir.secret("secret")?)
@@ -156,11 +146,6 @@ pub(super) fn keys_of(config: &Config, secret: &Secret) -> Result<KeyRing, Start
         .map_err(|error| StartError::config(error.to_string()))?;
     ticket::self_test(&ring).map_err(|error| StartError::config(error.to_string()))?;
     Ok(ring)
-}
-
-fn unusable(path: &Path, error: impl Into<anyhow::Error>) -> StartError {
-    let error: anyhow::Error = error.into();
-    StartError::unavailable(format!("cannot open {}: {error:#}", path.display()))
 }
 
 /// A name for this process among the holders of leases, nobody else's and not its own of an earlier

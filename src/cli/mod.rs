@@ -7,6 +7,7 @@ pub mod admin_api;
 pub mod cancel;
 pub mod check;
 pub mod demo;
+pub mod migrate;
 pub mod operate;
 pub mod serve;
 pub mod settings;
@@ -64,8 +65,11 @@ pub enum Verb {
     /// Prove the promises from what is stored, or print the first counter-example.
     #[command(display_order = 6)]
     Check(check::CheckArgs),
+    /// Bring the schema of the database up to date (every start does, too).
+    #[command(display_order = 7)]
+    Migrate(ConfigArgs),
     /// Check or print the configuration.
-    #[command(subcommand, display_order = 7)]
+    #[command(subcommand, display_order = 8)]
     Config(settings::ConfigVerb),
 }
 
@@ -90,6 +94,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         Verb::Order(verb) => cancel::order(verb).await,
         Verb::DeadLetters(verb) => operate::dead_letters(verb).await,
         Verb::Check(args) => check::check(args).await,
+        Verb::Migrate(args) => migrate::migrate(&args).await,
         Verb::Config(verb) => settings::config(&verb),
     };
     ExitCode::from(code)

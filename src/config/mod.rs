@@ -165,10 +165,11 @@ impl Config {
                 self.log.url
             ));
         }
-        if !self.database.url.starts_with("sqlite:") {
-            let url = &self.database.url;
+        if !self.database.url.starts_with("sqlite:") && !self.database_is_postgres() {
+            // The rest of an address may be a password.
+            let scheme = self.database.url.split(':').next().unwrap_or_default();
             return wrong(format!(
-                "database.url ({url}) must begin with sqlite: in this version"
+                "database.url ({scheme}:) must begin with sqlite: or postgres://"
             ));
         }
         if !self.gateway.listen.ip().is_loopback() && self.gateway.trusted_proxies.is_empty() {
@@ -225,7 +226,13 @@ impl Config {
         }
     }
 
-    /// The path in `database.url`.
+    /// Whether `database.url` names a PostgreSQL server.
+    pub fn database_is_postgres(&self) -> bool {
+        let schemes = ["postgres://", "postgresql://"];
+        schemes.iter().any(|s| self.database.url.starts_with(s))
+    }
+
+    /// The path in `database.url`, of an SQLite file.
     pub fn database_path(&self) -> PathBuf {
         let path = self.database.url.trim_start_matches("sqlite:");
         if path.is_empty() {

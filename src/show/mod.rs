@@ -113,6 +113,9 @@ pub trait Store: Send + Sync + Debug {
 
     /// Writes an audit row for an act that changes no show.
     async fn audit(&self, change: &Change) -> Result<(), StoreError>;
+
+    /// Writes something that changes nothing, to learn whether writing is possible at all.
+    async fn try_write(&self) -> Result<(), StoreError>;
 }
 
 /// An operator's act: who does what, for the audit.
