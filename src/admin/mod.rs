@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod audit;
+pub mod draws;
 pub mod health;
 pub mod shows;
 
@@ -49,6 +50,7 @@ pub fn router(admin: Admin, others: Router) -> Router {
             "/admin/v1/shows/{show}",
             get(shows::read).put(shows::put).patch(shows::patch),
         )
+        .route("/admin/v1/shows/{show}/beacon", post(draws::beacon))
         .route("/admin/v1/shows/{show}/{verb}", post(shows::verb))
         .with_state(admin.clone())
         .merge(others)

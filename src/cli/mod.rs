@@ -6,6 +6,7 @@
 pub mod admin_api;
 pub mod check;
 pub mod demo;
+pub mod draw;
 pub mod operate;
 pub mod serve;
 pub mod settings;
@@ -57,11 +58,14 @@ pub enum Verb {
     /// List deliveries that were set aside, or hand them over again (speaks to the admin API).
     #[command(subcommand, display_order = 5)]
     DeadLetters(operate::DeadLetterVerb),
+    /// Verify a draw from what is public.
+    #[command(subcommand, display_order = 6)]
+    Draw(draw::DrawVerb),
     /// Prove the promises from what is stored, or print the first counter-example.
-    #[command(display_order = 6)]
+    #[command(display_order = 7)]
     Check(check::CheckArgs),
     /// Check or print the configuration.
-    #[command(subcommand, display_order = 7)]
+    #[command(subcommand, display_order = 8)]
     Config(settings::ConfigVerb),
 }
 
@@ -84,6 +88,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         Verb::Show(verb) => operate::show(verb).await,
         Verb::Journey(args) => operate::journey(args).await,
         Verb::DeadLetters(verb) => operate::dead_letters(verb).await,
+        Verb::Draw(verb) => draw::draw(verb).await,
         Verb::Check(args) => check::check(args).await,
         Verb::Config(verb) => settings::config(&verb),
     };

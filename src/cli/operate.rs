@@ -63,6 +63,19 @@ are one JSON object: name, rate and sections at least; docs/shows.md lists every
     Close(OneShow),
     /// Take the gate away: nobody is asked for a ticket.
     Off(OneShow),
+    /// Enter the number that the show's beacon has published, so that the draw can be held.
+    #[command(
+        after_help = "Only once the line is frozen, at the opening: the draw must not be known \
+before. The value is kept character by character, as fans can look it up."
+    )]
+    Beacon {
+        /// The show's id.
+        show: ShowId,
+        /// The published number.
+        value: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
 }
 
 /// One member of a show's settings, as `show set` is told it.
@@ -141,6 +154,7 @@ pub async fn show(verb: ShowVerb) -> u8 {
         ShowVerb::Resume(one) => act(&one, "resume").await,
         ShowVerb::Close(one) => act(&one, "close").await,
         ShowVerb::Off(one) => act(&one, "off").await,
+        ShowVerb::Beacon { show, value, admin } => beacon(&admin, &show, &value).await,
     };
     code(done)
 }
@@ -244,6 +258,16 @@ async fn act(one: &OneShow, verb: &str) -> anyhow::Result<()> {
         one.show,
         word(&answer["state"])
     ));
+    Ok(())
+}
+
+async fn beacon(admin: &AdminArgs, show: &ShowId, value: &str) -> anyhow::Result<()> {
+    let ask = Ask {
+        body: Some(serde_json::json!({ "value": value }).to_string()),
+        ..Ask::post(format!("{}/beacon", path(show)))
+    };
+    admin.ask(ask).await?;
+    print(&format!("{show}: the draw can be held with {value}"));
     Ok(())
 }
 

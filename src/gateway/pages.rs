@@ -219,6 +219,8 @@ impl<'a> Visit<'a> {
             number: None,
             place: None,
             position: None,
+            draw: None,
+            asks_presence: false,
             serving: board.serving,
             eta: None,
             reach: estimate::reach(board),
