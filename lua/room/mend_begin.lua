@@ -1,6 +1,6 @@
 -- room/mend_begin: empties a lost room, but for a queue that counts, and marks it as being mended.
 -- Same as: room::model::mend::mend
--- KEYS: 1 room, 2 seq, 3 queue, 4 returned, 5 standby, 6 admissions, 7 claimed, 8 quota, 9 ledger
+-- KEYS: 1 room, 2 seq, 3 queue, 4 returned, 5 standby, 6 admissions, 7 claimed, 8 quota, 9 ledger, 10 seen
 -- ARGV: 1 edition, 2 generation, 3 generation whose mend was the last to be finished
 -- OUT:  {'done'} | {'stale'}
 
@@ -28,7 +28,7 @@ end
 local queue_counts = edition == asked_edition and generation == tonumber(ARGV[3])
 
 -- write
-for k = 4, 9 do redis.call('UNLINK', KEYS[k]) end
+for k = 4, 10 do redis.call('UNLINK', KEYS[k]) end
 if not queue_counts then redis.call('UNLINK', KEYS[2], KEYS[3]) end
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'mending_replid', replid, 'mending_edition', asked_edition,

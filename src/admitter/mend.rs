@@ -111,5 +111,6 @@ fn finish(show: &Show, generation: Generation, fold: &Fold, ceiling: Number) -> 
             back_ms.max(show.settings.window_ms + 1)
         },
         stock: None,
+        draw: None,
     }
 }
