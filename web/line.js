@@ -1,10 +1,14 @@
 // The arithmetic of a place in line. Pure: time and chance are arguments.
 
-/** Places from here to there, but for those that nobody holds since a fault. */
-function distance(place, serving, gaps = []) {
+/**
+ * Places from here to there, but for those that nobody holds since a fault. Of those a draw has none:
+ * its empty places are counted otherwise.
+ */
+function distance(place, serving, { gaps = [], draw }) {
+  const passed = Math.max(serving, draw?.seed ? draw.size : 0);
   let lost = 0;
   for (const { first, last, missing } of gaps) {
-    const ahead = Math.min(last, place - 1) - Math.max(first, serving + 1) + 1;
+    const ahead = Math.min(last, place - 1) - Math.max(first, passed + 1) + 1;
     const isInside = first <= place && place <= last;
     const others = last - first + 1 - missing - (isInside ? 1 : 0);
     lost += Math.max(0, ahead - others);
@@ -16,13 +20,14 @@ function distance(place, serving, gaps = []) {
  * At most so many are called before and with this place. Numbers lost in a fault do not count, nor,
  * after a draw, the share of its empty places that lies ahead.
  */
-export function position(place, serving, { gaps, draw } = {}) {
+export function position(place, serving, board = {}) {
+  const { draw } = board;
   let empty = 0;
   if (draw?.seed && serving < draw.size && serving < place) {
     const share = (place - serving - 1) / (draw.size - serving);
     empty = draw.size < place ? draw.empty : Math.floor(draw.empty * share);
   }
-  return Math.max(1, distance(place, serving, gaps) - empty);
+  return Math.max(1, distance(place, serving, board) - empty);
 }
 
 /**
@@ -34,7 +39,7 @@ export function eta(place, serving, board, beforeMs = 0) {
   if (!(0 < pace)) return null;
   // A measured pace counts places, the empty ones too; a rate counts people.
   const ahead = board.pace == null
-    ? position(place, serving, board) : Math.max(1, distance(place, serving, board.gaps));
+    ? position(place, serving, board) : Math.max(1, distance(place, serving, board));
   const seconds = Math.ceil(beforeMs / 1000) + Math.ceil(ahead / pace);
   const wide = Math.ceil(seconds * (board.eta?.spread ?? 0.2));
   const half = Math.min(Math.max(wide, 5), Math.max(15, Math.floor(seconds / 4)));

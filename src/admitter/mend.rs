@@ -4,6 +4,7 @@
 //! read; every later step names it, and the room refuses steps of another one. A mender that slept
 //! or died is therefore overtaken, never in the way.
 
+use crate::admitter::draw::kept;
 use crate::admitter::ledger::entry_of;
 use crate::admitter::settings::configure;
 use crate::base::ids::{FanId, Generation, Number};
@@ -111,6 +112,6 @@ fn finish(show: &Show, generation: Generation, fold: &Fold, ceiling: Number) -> 
             back_ms.max(show.settings.window_ms + 1)
         },
         stock: None,
-        draw: None,
+        draw: kept(show),
     }
 }
