@@ -124,6 +124,7 @@ impl<'a> Twins<'a> {
                 number: *self.numbers.get(&fan(*n))?,
                 edition: Edition(self.edition),
                 generation: Generation(self.generation),
+                place: None,
             };
             Some(match pass {
                 Pass::Good => good,
@@ -193,6 +194,7 @@ impl<'a> Twins<'a> {
             ceiling: Number(issued + more),
             restoring_ms: restoring_ms.saturating_sub(2_000),
             stock,
+            draw: None,
         };
         self.say(&Command::Mend(Mend::Finish(Box::new(finish))))
     }

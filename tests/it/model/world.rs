@@ -59,6 +59,7 @@ pub(crate) fn new_room(settings: Settings, state: RoomState) -> [Mend; 2] {
         ceiling: Number(1_000_000),
         restoring_ms: 0,
         stock: None,
+        draw: None,
     };
     [begin, Mend::Finish(Box::new(finish))]
 }
@@ -70,6 +71,7 @@ pub(crate) fn tick(want: u64) -> Tick {
         want,
         lease_ttl_ms: 2_000,
         measured: Measured::default(),
+        drawn: None,
     }
 }
 
@@ -163,6 +165,7 @@ impl World {
             number: Number(number),
             edition: Edition(1),
             generation: Generation(1),
+            place: None,
         })
     }
 
@@ -286,6 +289,7 @@ impl Sql {
             ceiling: Number(self.ceiling),
             restoring_ms,
             stock: None,
+            draw: None,
         };
         let folds = folded.chunks(3).map(|part| Mend::Fold {
             generation,
