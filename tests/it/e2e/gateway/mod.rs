@@ -2,6 +2,7 @@
 
 mod away;
 mod door;
+mod draw;
 mod forwarding;
 mod gate;
 mod hostile;
