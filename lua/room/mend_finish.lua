@@ -1,10 +1,10 @@
 -- room/mend_finish: writes the rest and lets the room answer again. Asking again changes nothing.
 -- Same as: room::model::mend::mend
 -- PARTS: enter
--- KEYS: 1 room, 2 seq, 3 queue, 4 returned, 5 quota
+-- KEYS: 1 room, 2 seq, 3 queue, 4 returned, 5 quota, 6 ledger
 -- ARGV: 1 generation, 2 state, 3 serving, 4 last number known to be issued, 5 SQL's old ceiling,
---       6 SQL's new ceiling, 7 restoring_ms, 8 draws: 1 or 0, 9 draw_size or '', 10 draw_seed or '',
---       11.. fields of the hash and their values
+--       6 SQL's new ceiling, 7 restoring_ms, 8 room time as SQL last saw it, 9 draws: 1 or 0,
+--       10 draw_size or '', 11 draw_seed or '', 12.. fields of the hash and their values
 -- OUT:  {'done'} | {'stale'}
 
 -- read
@@ -27,7 +27,8 @@ if room[1] ~= replid or tonumber(room[5]) ~= generation then
 end
 
 -- what the numbers must be: the greatest of all that is known is safe
-local took_part = tonumber(ARGV[9]) or 0
+now = math.max(now, tonumber(ARGV[8]))
+local took_part = tonumber(ARGV[10]) or 0
 local known = math.max(tonumber(ARGV[4]), tonumber(redis.call('GET', KEYS[2])) or 0, took_part)
 local serving = math.max(tonumber(room[8]), tonumber(ARGV[3]))
 local issued = math.max(tonumber(ARGV[5]), known, serving)
@@ -38,7 +39,7 @@ end
 if known < issued and serving < issued then
   gaps[#gaps + 1] = string.format('%.0f %.0f 0', known + 1, issued)
 end
-local is = { state = 'early', serving = serving, draws = tonumber(ARGV[8]), is_drawn = ARGV[10] ~= '' }
+local is = { state = 'early', serving = serving, draws = tonumber(ARGV[9]), is_drawn = ARGV[11] ~= '' }
 local restoring_ms = tonumber(ARGV[7])
 enter(is, now, ARGV[2])
 -- in a draw numbers say nothing of places
@@ -49,7 +50,7 @@ local passed = redis.call('ZRANGE', KEYS[3], '-inf', passed_to, 'BYSCORE', 'WITH
 for i = 1, #passed, 2 do redis.call('ZADD', KEYS[4], passed[i + 1], passed[i]) end
 redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', passed_to)
 redis.call('SET', KEYS[2], issued)
-redis.call('DEL', KEYS[5])
+redis.call('DEL', KEYS[5], KEYS[6])
 if 0 < restoring_ms then
   redis.call('HSET', KEYS[5], now, 'burned') -- nobody knows the calls of the last window
   is.restoring_until, is.opening, is.open_since = now + restoring_ms, nil, nil
@@ -57,9 +58,9 @@ if 0 < restoring_ms then
 end
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told, 'edition', room[4],
   'generation', generation, 'serving', serving, 'ceiling', math.max(tonumber(ARGV[6]), issued),
-  'gaps', table.concat(gaps, ','), 'state_after', ARGV[2], 'draw_size', ARGV[9], 'draw_seed', ARGV[10],
+  'gaps', table.concat(gaps, ','), 'state_after', ARGV[2], 'draw_size', ARGV[10], 'draw_seed', ARGV[11],
   'verb_at', '', 'ledger_seq', 0, 'pace_milli', 0, 'spread_milli', 0, 'cause', '',
   'seats_per_fan_milli', 0, entered(is))
 redis.call('HDEL', KEYS[1], 'mending_replid', 'mending_edition', 'mending_generation')
-redis.call('HSET', KEYS[1], 'replid', replid, unpack(ARGV, 11))
+redis.call('HSET', KEYS[1], 'replid', replid, unpack(ARGV, 12))
 return { 'done' }

@@ -86,19 +86,15 @@ impl Store for InSqlite {
             .await
     }
 
-    async fn begin_mend(
-        &self,
-        show: &ShowId,
-        generation: Generation,
-        ceiling: Number,
-    ) -> Result<bool, StoreError> {
+    async fn begin_mend(&self, seen: &Show, ceiling: Number) -> Result<bool, StoreError> {
         let done = sqlx::query(
-            "update shows set generation = generation + 1, ceiling = max(ceiling, ?) \
-             where show = ? and generation = ?",
+            "update shows set generation = generation + 1, ceiling = ? \
+             where show = ? and generation = ? and ceiling = ?",
         )
         .bind(int(ceiling.0))
-        .bind(show.as_str())
-        .bind(int(generation.0))
+        .bind(seen.id.as_str())
+        .bind(int(seen.generation.0))
+        .bind(int(seen.ceiling.0))
         .execute(&self.db.write)
         .await?;
         Ok(done.rows_affected() == 1)
@@ -114,18 +110,27 @@ impl Store for InSqlite {
         Ok(())
     }
 
-    async fn raise_ceiling(&self, show: &ShowId, ceiling: Number) -> Result<(), StoreError> {
-        sqlx::query("update shows set ceiling = max(ceiling, ?) where show = ?")
-            .bind(int(ceiling.0))
-            .bind(show.as_str())
-            .execute(&self.db.write)
-            .await?;
-        Ok(())
+    async fn raise_ceiling(
+        &self,
+        show: &ShowId,
+        generation: Generation,
+        ceiling: Number,
+    ) -> Result<bool, StoreError> {
+        let done = sqlx::query(
+            "update shows set ceiling = max(ceiling, ?) where show = ? and generation = ?",
+        )
+        .bind(int(ceiling.0))
+        .bind(show.as_str())
+        .bind(int(generation.0))
+        .execute(&self.db.write)
+        .await?;
+        Ok(done.rows_affected() == 1)
     }
 
     async fn checkpoint(&self, show: &ShowId, checkpoint: &Checkpoint) -> Result<(), StoreError> {
         sqlx::query(
             "update shows set issued = ?, serving = ?, waiting = ?, checkpoint_at_ms = ?, \
+             mended = generation, \
              state = case when coalesce(verb_version, 0) <= ? then ? else state end \
              where show = ? and generation = ?",
         )
@@ -142,10 +147,15 @@ impl Store for InSqlite {
         Ok(())
     }
 
-    async fn append_ledger(&self, show: &ShowId, rows: &[LedgerRow]) -> Result<bool, StoreError> {
+    async fn append_ledger(
+        &self,
+        show: &ShowId,
+        current: Generation,
+        rows: &[LedgerRow],
+    ) -> Result<bool, StoreError> {
         let (db, show, rows) = (self.db.clone(), show.clone(), rows.to_vec());
         self.db
-            .outlive(async move { append_ledger(&db, &show, &rows).await })
+            .outlive(async move { append_ledger(&db, &show, current, &rows).await })
             .await
     }
 
@@ -294,15 +304,20 @@ async fn put_verb(
     Ok(Some(show))
 }
 
-async fn append_ledger(db: &Sqlite, show: &ShowId, rows: &[LedgerRow]) -> Result<bool, StoreError> {
+async fn append_ledger(
+    db: &Sqlite,
+    show: &ShowId,
+    current: Generation,
+    rows: &[LedgerRow],
+) -> Result<bool, StoreError> {
     let mut tx = begin(db).await?;
-    let current: Option<(i64, i64)> =
-        sqlx::query_as("select edition, generation from shows where show = ?")
-            .bind(show.as_str())
-            .fetch_optional(&mut *tx)
-            .await?;
+    let now = load(&mut tx, show).await?;
+    let Some(now) = now.filter(|now| now.generation == current) else {
+        return Ok(false);
+    };
     for row in rows {
-        if current != Some((int(row.edition.0), int(row.generation.0))) {
+        let counts = row.generation == current || row.generation == now.mended;
+        if row.edition != now.edition || !counts {
             return Ok(false);
         }
         sqlx::query(
@@ -370,6 +385,7 @@ fn read_show(row: &SqliteRow) -> Result<Show, StoreError> {
         issued: Number(count(row, "issued")?),
         serving: Place(count(row, "serving")?),
         waiting: count(row, "waiting")?,
+        checkpoint_at: Timestamp::from_unix_ms(row.try_get("checkpoint_at_ms")?),
     })
 }
 

@@ -43,28 +43,39 @@ pub trait Store: Send + Sync + Debug {
         verb: &str,
     ) -> Result<Option<Show>, StoreError>;
 
-    /// Begins a mend: generation + 1 where it still is `generation`, and a new ceiling `ceiling`.
-    /// `Ok(false)`: somebody else has begun one.
-    async fn begin_mend(
+    /// Begins a mend: generation + 1 and a new ceiling, where generation and ceiling still are what
+    /// was `seen`: the mended room issues the numbers between the two. `Ok(false)`: somebody else has
+    /// begun a mend, or the ceiling was raised meanwhile.
+    async fn begin_mend(&self, seen: &Show, ceiling: Number) -> Result<bool, StoreError>;
+
+    /// A mend of this generation is finished.
+    async fn end_mend(&self, show: &ShowId, generation: Generation) -> Result<(), StoreError>;
+
+    /// Raises the number ceiling of a room of this generation; it never falls. `Ok(false)`: the
+    /// generation is no longer the show's. Its room was given up for lost, and the numbers above its
+    /// ceiling are another room's.
+    async fn raise_ceiling(
         &self,
         show: &ShowId,
         generation: Generation,
         ceiling: Number,
     ) -> Result<bool, StoreError>;
 
-    /// A mend of this generation is finished.
-    async fn end_mend(&self, show: &ShowId, generation: Generation) -> Result<(), StoreError>;
-
-    /// Raises the number ceiling; it never falls.
-    async fn raise_ceiling(&self, show: &ShowId, ceiling: Number) -> Result<(), StoreError>;
-
-    /// Keeps what a room looked like. Ignored where the generation is not the mended one, and the
-    /// state where an operator's verb is newer than `verb_version`.
+    /// Keeps what a room looked like. Ignored where the generation is not the show's. A room that has a
+    /// checkpoint is whole, so its generation counts as mended, too, should the mender have died before
+    /// it could say so. The state is ignored where an operator's verb is newer than `verb_version`.
     async fn checkpoint(&self, show: &ShowId, checkpoint: &Checkpoint) -> Result<(), StoreError>;
 
-    /// Copies ledger entries; those that are there already stay as they are. `Ok(false)`: the
-    /// generation is no longer the show's, and nothing was written.
-    async fn append_ledger(&self, show: &ShowId, rows: &[LedgerRow]) -> Result<bool, StoreError>;
+    /// Copies ledger entries while the show's generation is `current`; those that are there already
+    /// stay as they are. The entries are of that generation or, when its mender copies what a lost
+    /// room still held, of the mended one. `Ok(false)`: they are not, or the generation is no longer
+    /// `current`, and nothing was written.
+    async fn append_ledger(
+        &self,
+        show: &ShowId,
+        current: Generation,
+        rows: &[LedgerRow],
+    ) -> Result<bool, StoreError>;
 
     /// The ledger of an edition after (`generation`, `seq`), oldest first, at most `max` rows.
     async fn ledger(
@@ -141,6 +152,8 @@ pub struct Show {
     pub serving: Place,
     /// The last checkpoint's fans in line.
     pub waiting: u64,
+    /// The last checkpoint's room time; before the first, when the show was created.
+    pub checkpoint_at: Timestamp,
 }
 
 /// The answer to a `put`.

@@ -34,6 +34,7 @@ pub enum Name {
     Stock,
     RaiseCeiling,
     MendBegin,
+    MendCopy,
     MendFold,
     MendFinish,
     Board,
@@ -58,7 +59,7 @@ pub enum ScriptClock {
 
 impl Name {
     /// Every script.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Join,
         Self::Tick,
         Self::Claim,
@@ -75,6 +76,7 @@ impl Name {
         Self::Stock,
         Self::RaiseCeiling,
         Self::MendBegin,
+        Self::MendCopy,
         Self::MendFold,
         Self::MendFinish,
         Self::Board,
@@ -101,6 +103,7 @@ impl Name {
             Self::Stock => script!("stock", "enter"),
             Self::RaiseCeiling => script!("raise_ceiling"),
             Self::MendBegin => script!("mend_begin"),
+            Self::MendCopy => script!("mend_copy"),
             Self::MendFold => script!("mend_fold"),
             Self::MendFinish => script!("mend_finish", "enter"),
             Self::Board => script!("board"),
@@ -131,8 +134,9 @@ impl Name {
             Self::MendBegin => &[
                 Room, Seq, Queue, Returned, Standby, Admissions, Claimed, Quota, Ledger, Seen,
             ],
+            Self::MendCopy => &[Room, Seq, Ledger],
             Self::MendFold => &[Room, Queue, Returned, Standby, Admissions, Claimed],
-            Self::MendFinish => &[Room, Seq, Queue, Returned, Quota],
+            Self::MendFinish => &[Room, Seq, Queue, Returned, Quota, Ledger],
             Self::Board => &[Room, Seq, Queue, Returned, Standby, Admissions, Ledger],
             Self::Ledger | Self::Trim => &[Room, Ledger],
         }

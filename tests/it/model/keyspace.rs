@@ -74,6 +74,7 @@ fn room(facts: &Facts, is_whole: bool) -> Vec<(&'static str, String)> {
         ("holder", facts.holder.clone()),
         ("lease_until", ms(facts.lease_until)),
         ("token", facts.token.to_string()),
+        ("ledger_seq", facts.ledger_seq.to_string()),
     ];
     if let Some((edition, generation)) = facts.mending {
         fields.push(("mending_edition", edition.to_string()));
@@ -87,7 +88,7 @@ fn room(facts: &Facts, is_whole: bool) -> Vec<(&'static str, String)> {
     fields
 }
 
-fn whole(facts: &Facts) -> [(&'static str, String); 19] {
+fn whole(facts: &Facts) -> [(&'static str, String); 18] {
     let size = facts.draw.map(|draw| draw.size.to_string());
     let seed = facts.draw.and_then(|draw| draw.seed);
     let cause = facts.measured.cause.map_or("", |cause| cause.word());
@@ -113,7 +114,6 @@ fn whole(facts: &Facts) -> [(&'static str, String); 19] {
             "seats_per_fan_milli",
             facts.measured.seats_per_fan_milli.to_string(),
         ),
-        ("ledger_seq", facts.ledger_seq.to_string()),
         ("draw_size", size.unwrap_or_default()),
         ("draw_seed", seed.map_or(String::new(), |s| s.to_string())),
         ("opening", if facts.opening { "1" } else { "" }.into()),
