@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use catraca::base::ids::{Edition, FanId, Generation, Number, Place};
 use catraca::base::time::Timestamp;
+use catraca::room::draw::{Announced, Commitment};
 use catraca::room::fold::Fold;
 use catraca::room::model::command::{
     Board, Claimed, Command, Configure, Finish, Folded, Joined, Joining, LedgerEntry, Measured,
@@ -36,6 +37,15 @@ pub(crate) fn settings() -> Settings {
         restore_per_s: 1_000,
         stock_guard: true,
         ..Settings::default()
+    }
+}
+
+/// A draw to come, without a beacon.
+pub(crate) fn announced() -> Announced {
+    Announced {
+        commitment: Commitment([0; 32]),
+        beacon: None,
+        revealed: None,
     }
 }
 

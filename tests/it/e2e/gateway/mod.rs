@@ -10,4 +10,5 @@ mod hostile;
 mod liar;
 mod limits;
 mod shop;
+mod strangers;
 mod visit;
