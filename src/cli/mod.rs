@@ -7,6 +7,7 @@ pub mod admin_api;
 pub mod cancel;
 pub mod check;
 pub mod demo;
+pub mod draw;
 pub mod migrate;
 pub mod operate;
 pub mod serve;
@@ -62,8 +63,11 @@ pub enum Verb {
     /// List deliveries that were set aside, or hand them over again (speaks to the admin API).
     #[command(subcommand, display_order = 5)]
     DeadLetters(operate::DeadLetterVerb),
+    /// Verify a draw from what is public.
+    #[command(subcommand, display_order = 6)]
+    Draw(draw::DrawVerb),
     /// Prove the promises from what is stored, or print the first counter-example.
-    #[command(display_order = 6)]
+    #[command(display_order = 7)]
     Check(check::CheckArgs),
     /// Bring the schema of the database up to date (every start does, too).
     #[command(display_order = 7)]
@@ -93,6 +97,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         Verb::Journey(args) => operate::journey(args).await,
         Verb::Order(verb) => cancel::order(verb).await,
         Verb::DeadLetters(verb) => operate::dead_letters(verb).await,
+        Verb::Draw(verb) => draw::draw(verb).await,
         Verb::Check(args) => check::check(args).await,
         Verb::Migrate(args) => migrate::migrate(&args).await,
         Verb::Config(verb) => settings::config(&verb),

@@ -184,7 +184,10 @@ impl Store for InSqlite {
         edition: Edition,
         fact: DrawFact,
     ) -> Result<(), StoreError> {
-        draws::keep(&self.db, (show, edition), fact).await
+        let (db, show) = (self.db.clone(), show.clone());
+        self.db
+            .outlive(async move { draws::keep(&db, (&show, edition), fact).await })
+            .await
     }
 
     async fn enter_beacon(

@@ -94,7 +94,8 @@ pub trait Store: Send + Sync + Debug {
         max: usize,
     ) -> Result<Vec<LedgerRow>, StoreError>;
 
-    /// Keeps a fact of an edition's draw. The first word stays: whoever was second goes by that.
+    /// Keeps a fact of an edition's draw. The first word stays: whoever was second goes by that. With
+    /// the seed the show's version rises, for the room is to be told what was revealed.
     async fn keep_draw(
         &self,
         show: &ShowId,

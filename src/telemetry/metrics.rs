@@ -172,6 +172,16 @@ pub fn called(count: u64) {
     counter!("catraca_called_total").increment(count);
 }
 
+/// `catraca_touch_total{outcome}`: fans near their turn who showed that they are there.
+pub fn touch(outcome: &'static str) {
+    counter!("catraca_touch_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_draw_total{outcome}`: steps of draws: `frozen`, `opened`, `open` (again), `refused`.
+pub fn draw(outcome: &'static str) {
+    counter!("catraca_draw_total", "outcome" => outcome).increment(1);
+}
+
 /// `catraca_mend_total{outcome}`: attempts to build a room from SQL.
 pub fn mend(outcome: &'static str) {
     counter!("catraca_mend_total", "outcome" => outcome).increment(1);

@@ -3,6 +3,7 @@
 mod admin;
 mod admissions;
 mod admitter;
+mod admitter_draw;
 mod dead_letters;
 mod desk;
 mod gate;

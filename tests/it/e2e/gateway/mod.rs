@@ -3,6 +3,7 @@
 mod away;
 mod completeness;
 mod door;
+mod draw;
 mod forwarding;
 mod gate;
 mod hostile;
