@@ -16,7 +16,7 @@ mod orders_keys;
 mod orders_payment;
 mod payment_provider;
 mod provider;
-mod room;
+pub(crate) mod room;
 mod room_batch;
 mod room_in_redis;
 mod shop;

@@ -50,7 +50,9 @@ impl Store for Gate {
         }
         self.answers.acquire().await.unwrap().forget();
         if self.fails {
-            return Err(StoreError::Unavailable(anyhow::anyhow!("the cable is cut")));
+            return Err(StoreError::Unavailable(
+                anyhow::anyhow!("the cable is cut").into(),
+            ));
         }
         self.store.apply(show, command).await
     }
