@@ -35,6 +35,7 @@ pub struct Admitter {
     shows: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     holder: String,
+    split_brain_ms: u64,
     nudge: Arc<Notify>,
     listed_at: Option<Instant>,
     list: Vec<Show>,
@@ -56,11 +57,20 @@ impl Admitter {
             shows,
             clock,
             holder,
+            split_brain_ms: 0,
             nudge,
             listed_at,
             list,
             led,
         }
+    }
+
+    /// The same, where a primary that was cut off may go on calling for so long beside its successor:
+    /// a mended room calls nobody before.
+    #[must_use]
+    pub const fn beside_another_for(mut self, split_brain_ms: u64) -> Self {
+        self.split_brain_ms = split_brain_ms;
+        self
     }
 
     /// Ticks until it is stopped. A nudge (an operator changed something) ends the rest early.

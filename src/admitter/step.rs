@@ -6,10 +6,10 @@ use tokio::time::Instant;
 
 use crate::admitter::Admitter;
 use crate::admitter::ledger::row_of;
-use crate::admitter::mend::{Attempt, MendError, mend};
+use crate::admitter::mend::{Attempt, MendError, Unfinished, is_whole, mend};
 use crate::admitter::pace::{Pace, Seen};
 use crate::admitter::settings::configure;
-use crate::base::ids::Number;
+use crate::base::ids::{Generation, Number};
 use crate::base::limits::{
     LEASE_TTL_MS, LEDGER_COPY_EVERY_MS, LEDGER_COPY_MAX, NUMBER_BLOCK, TICK_EVERY_MS,
 };
@@ -31,6 +31,8 @@ pub struct Led {
     board_at: Instant,
     board: Option<Board>,
     pace: Option<Pace>,
+    /// A mend that somebody has begun and not finished.
+    unfinished: Option<Unfinished>,
 }
 
 impl Led {
@@ -42,6 +44,7 @@ impl Led {
             board_at: now,
             board: None,
             pace: None,
+            unfinished: None,
         }
     }
 
@@ -81,13 +84,18 @@ enum VisitError {
     Show(#[from] ShowError),
     #[error(transparent)]
     Mend(#[from] MendError),
+    /// SQL knows of a later life of the room than the one that answered.
+    #[error("the room's data is of an older generation than SQL's")]
+    Behind,
 }
 
 impl Admitter {
     pub(super) async fn visit(&mut self, show: &Show, led: &mut Led) {
         let now = Instant::now();
         let outcome = match self.try_visit(show, led, now).await {
-            Err(VisitError::Room(RoomError::Unfenced)) => self.mend(show, led).await,
+            Err(VisitError::Room(RoomError::Unfenced) | VisitError::Behind) => {
+                self.mend(show, led).await
+            }
             other => other,
         };
         if let Err(error) = outcome {
@@ -127,6 +135,9 @@ impl Admitter {
     ) -> Result<(), VisitError> {
         led.board_at = now + SECOND;
         let mut board = self.rooms.board(&show.id).await?;
+        if (board.edition, board.generation) < (show.edition, show.generation) {
+            return Err(VisitError::Behind);
+        }
         if board.version < show.version {
             self.rooms.configure(&show.id, configure(show)).await?;
             board = self.rooms.board(&show.id).await?;
@@ -170,20 +181,28 @@ impl Admitter {
                     tracing::info!(show.id = %show.id, state = step.state.word(), "room state");
                     led.board_at = now;
                 }
-                self.raise_ceiling(show, &step).await?;
+                let generation = board.generation;
+                self.raise_ceiling(show, generation, &step).await?;
             }
         }
         Ok(())
     }
 
-    async fn raise_ceiling(&self, show: &Show, step: &Step) -> Result<(), VisitError> {
+    async fn raise_ceiling(
+        &self,
+        show: &Show,
+        generation: Generation,
+        step: &Step,
+    ) -> Result<(), VisitError> {
         if NUMBER_BLOCK / 2 <= step.ceiling.0.saturating_sub(step.issued.0) {
             return Ok(());
         }
         // SQL first: a number above SQL's ceiling could be issued again after a loss.
         let ceiling = Number(step.ceiling.0 + NUMBER_BLOCK);
-        self.shows.raise_ceiling(&show.id, ceiling).await?;
-        self.rooms.raise_ceiling(&show.id, ceiling).await?;
+        let raise = self.shows.raise_ceiling(&show.id, generation, ceiling);
+        if raise.await? {
+            self.rooms.raise_ceiling(&show.id, ceiling).await?;
+        }
         Ok(())
     }
 
@@ -198,7 +217,8 @@ impl Admitter {
             .iter()
             .map(|entry| row_of(show.edition, entry))
             .collect();
-        if self.shows.append_ledger(&show.id, &rows).await? {
+        let current = last.generation;
+        if self.shows.append_ledger(&show.id, current, &rows).await? {
             self.rooms.trim(&show.id, through).await?;
         }
         Ok(entries.len() == LEDGER_COPY_MAX)
@@ -227,13 +247,24 @@ impl Admitter {
         }
     }
 
+    /// Mends a room that is lost or behind, unless somebody else is at it.
     async fn mend(&mut self, show: &Show, led: &mut Led) -> Result<(), VisitError> {
-        *led = Led::new(Instant::now() + TICK_EVERY);
+        let now = Instant::now();
+        let before = std::mem::replace(led, Led::new(now + TICK_EVERY));
         // The list may be a second old; a mend goes by what SQL says now.
         let Some(current) = self.shows.get(&show.id).await? else {
             return Ok(());
         };
-        match mend(&self.rooms, self.shows.as_ref(), &current).await? {
+        led.unfinished = Unfinished::seen(before.unfinished, &current, now);
+        if led.unfinished.is_some_and(|mend| mend.may_go_on(now)) {
+            return Ok(());
+        }
+        if is_whole(&self.rooms, &current).await? {
+            self.listed_at = None;
+            return Ok(());
+        }
+        let split_brain_ms = self.split_brain_ms;
+        match mend(&self.rooms, self.shows.as_ref(), &current, split_brain_ms).await? {
             Attempt::Whole(generation) => {
                 metrics::mend("whole");
                 tracing::info!(show.id = %show.id, generation = generation.0, "room is whole");

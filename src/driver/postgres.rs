@@ -7,12 +7,13 @@
 use std::error::Error;
 use std::future::Future;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
 use sqlx::{Connection, PgPool, Postgres as Db, Transaction};
 
-use crate::driver::sql::{Migration, SqlError, Units, database_code};
+use crate::driver::sql::{Migration, SqlError, Units, database_code, has_moved};
 
 /// Connections of one process. A unit of work holds one for as long as it runs.
 const CONNECTIONS_MAX: u32 = 16;
@@ -89,15 +90,37 @@ impl Postgres {
     where
         T: Send + 'static,
         E: Error + From<SqlError> + Send + 'static,
-        W: Fn(Transaction<'static, Db>) -> F + Send + 'static,
+        W: Fn(Transaction<'static, Db>) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<T, E>> + Send + 'static,
+    {
+        let work = Arc::new(work);
+        self.outlive(move |pool| {
+            let work = Arc::clone(&work);
+            async move {
+                let tx = pool.begin().await.map_err(SqlError::from)?;
+                work(tx).await
+            }
+        })
+        .await
+    }
+
+    /// The same without a transaction: each statement of the work is one by itself, and one that
+    /// writes checks whether what was read before still stands, see [`SqlError::Moved`].
+    ///
+    /// # Errors
+    /// As [`Self::unit`].
+    pub async fn outlive<T, E, W, F>(&self, work: W) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: Error + From<SqlError> + Send + 'static,
+        W: Fn(PgPool) -> F + Send + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
     {
         let pool = self.pool.clone();
         let unit = async move {
             let mut run = 1;
             loop {
-                let tx = pool.begin().await.map_err(SqlError::from)?;
-                match work(tx).await {
+                match work(pool.clone()).await {
                     Err(error) if run < RUNS_MAX && is_conflict(&error) => {
                         tokio::time::sleep(Duration::from_millis(rand::random_range(
                             0..PAUSE_MS_MAX * u64::from(run),
@@ -121,7 +144,7 @@ impl Postgres {
 
 /// Whether a unit of work failed only because another ran at the same time.
 fn is_conflict(error: &(dyn Error + 'static)) -> bool {
-    database_code(error).is_some_and(|code| CONFLICTS.contains(&code.as_str()))
+    has_moved(error) || database_code(error).is_some_and(|code| CONFLICTS.contains(&code.as_str()))
 }
 
 /// Refuses a server that is not a primary of a version that we know.

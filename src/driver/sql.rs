@@ -18,6 +18,9 @@ pub enum SqlError {
     /// The server is too old, or one that only follows another.
     #[error("database server cannot be used: {0}")]
     Unfit(String),
+    /// What the unit of work relied on has changed since it was read.
+    #[error("what was read has changed since")]
+    Moved,
     /// The unit of work panicked or was stopped with the process.
     #[error("unit of work did not finish")]
     Unfinished(#[from] tokio::task::JoinError),
@@ -88,4 +91,16 @@ pub(in crate::driver) fn database_code(error: &(dyn Error + 'static)) -> Option<
         next = error.source();
     }
     None
+}
+
+/// Whether a unit of work found that what it had read has changed, wherever in the chain that is.
+pub(in crate::driver) fn has_moved(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if matches!(error.downcast_ref(), Some(SqlError::Moved)) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }

@@ -21,6 +21,7 @@ pub enum Name {
     Stock,
     RaiseCeiling,
     MendBegin,
+    MendCopy,
     MendFold,
     MendFinish,
     Board,
@@ -45,7 +46,7 @@ pub enum ScriptClock {
 
 impl Name {
     /// Every script.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Join,
         Self::Tick,
         Self::Claim,
@@ -59,6 +60,7 @@ impl Name {
         Self::Stock,
         Self::RaiseCeiling,
         Self::MendBegin,
+        Self::MendCopy,
         Self::MendFold,
         Self::MendFinish,
         Self::Board,
@@ -82,6 +84,7 @@ impl Name {
             Self::Stock => include_str!("../../../lua/room/stock.lua"),
             Self::RaiseCeiling => include_str!("../../../lua/room/raise_ceiling.lua"),
             Self::MendBegin => include_str!("../../../lua/room/mend_begin.lua"),
+            Self::MendCopy => include_str!("../../../lua/room/mend_copy.lua"),
             Self::MendFold => include_str!("../../../lua/room/mend_fold.lua"),
             Self::MendFinish => include_str!("../../../lua/room/mend_finish.lua"),
             Self::Board => include_str!("../../../lua/room/board.lua"),
@@ -110,8 +113,9 @@ impl Name {
             Self::MendBegin => &[
                 Room, Seq, Queue, Returned, Standby, Admissions, Claimed, Quota, Ledger,
             ],
+            Self::MendCopy => &[Room, Seq, Ledger],
             Self::MendFold => &[Room, Queue, Returned, Standby, Admissions, Claimed],
-            Self::MendFinish => &[Room, Seq, Queue, Returned, Quota],
+            Self::MendFinish => &[Room, Seq, Queue, Returned, Quota, Ledger],
             Self::Board => &[Room, Seq, Queue, Returned, Standby, Admissions, Ledger],
             Self::Ledger | Self::Trim => &[Room, Ledger],
         }

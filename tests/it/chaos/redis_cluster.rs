@@ -12,8 +12,9 @@ use redis::{Connection, FromRedisValue};
 use crate::chaos::site::Site;
 use crate::contract::room::joining;
 use crate::model::world::{new_room, settings};
+use crate::support::free_port;
 use crate::support::need::REDIS;
-use crate::support::redis::{Server, free_port};
+use crate::support::redis::Server;
 use crate::support::sale::SHOW;
 use crate::support::until;
 

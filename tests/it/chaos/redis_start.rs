@@ -11,9 +11,10 @@ use tokio::process::Command;
 
 use crate::chaos::site::{Site, up};
 use crate::support::client::Client;
+use crate::support::free_port;
 use crate::support::need::REDIS;
 use crate::support::process::{Env, run_in};
-use crate::support::redis::{Server, free_port};
+use crate::support::redis::Server;
 use crate::support::until;
 
 /// Free ports, so that only what a test does on purpose is in the way.

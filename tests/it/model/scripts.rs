@@ -167,6 +167,14 @@ impl<'a> Twins<'a> {
         }))
     }
 
+    fn copy(&mut self, through: u64, max: usize) -> Result<(), TestCaseError> {
+        self.say(&Command::Mend(Mend::Copy {
+            generation: Generation(self.generation),
+            through,
+            max,
+        }))
+    }
+
     fn finish(
         &mut self,
         state: RoomState,
@@ -191,6 +199,7 @@ impl<'a> Twins<'a> {
             // SQL's ceiling is never below what was issued.
             issued: Number(issued + more / 3),
             ceiling: Number(issued + more),
+            not_before: self.now.plus_ms(restoring_ms % 7).minus_ms(3),
             restoring_ms: restoring_ms.saturating_sub(2_000),
             stock,
         };
@@ -305,6 +314,7 @@ impl<'a> Twins<'a> {
                 }
                 self.begin(mended)
             }
+            Happening::Copy(through, max) => self.copy(through, max),
             Happening::Fold(folded) => self.say(&self.fold(folded)),
             Happening::Restore(passes) => self.say(&self.restore(&passes)),
             Happening::Finish(state, numbers, stock) => self.finish(state, numbers, stock),
