@@ -20,7 +20,7 @@ mod orders_payment;
 mod payment_provider;
 mod postgres;
 mod provider;
-mod room;
+pub(crate) mod room;
 mod room_batch;
 mod room_in_redis;
 mod shop;

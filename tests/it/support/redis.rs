@@ -9,7 +9,7 @@ use crate::support::need::Need;
 /// How long a server may take to answer for the first time.
 const START_MAX: Duration = Duration::from_secs(20);
 /// Ports to try: between finding one free and using it, somebody else may take it.
-const STARTS_MAX: u32 = 5;
+const STARTS_MAX: usize = 5;
 
 /// A server that runs.
 #[derive(Debug)]
@@ -27,9 +27,18 @@ impl Server {
 
     /// Starts one with these settings beside the usual ones.
     pub(crate) fn start_with(need: &Need, settings: &[&str]) -> Option<Self> {
+        let ports = std::iter::repeat_with(free_port);
+        Self::start_on(need, ports.take(STARTS_MAX), settings)
+    }
+
+    /// Starts one at the first of these ports that nobody has.
+    pub(crate) fn start_on(
+        need: &Need,
+        ports: impl IntoIterator<Item = u16>,
+        settings: &[&str],
+    ) -> Option<Self> {
         let program = need.find()?;
-        for _ in 0..STARTS_MAX {
-            let port = free_port();
+        for port in ports {
             let folder = tempfile::tempdir().unwrap();
             let child = Command::new(&program)
                 .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
@@ -50,6 +59,11 @@ impl Server {
             }
         }
         panic!("{} does not start", need.what);
+    }
+
+    /// Where it listens, on this machine.
+    pub(crate) const fn port(&self) -> u16 {
+        self.port
     }
 
     pub(crate) fn url(&self) -> String {
@@ -84,7 +98,7 @@ impl Server {
         while Instant::now() < end && self.child.try_wait().unwrap().is_none() {
             let client = redis::Client::open(self.url()).unwrap();
             if let Ok(mut connection) = client.get_connection()
-                && redis::cmd("PING").query::<String>(&mut connection).is_ok()
+                && is_there(redis::cmd("PING").query::<String>(&mut connection))
             {
                 return true;
             }
@@ -99,5 +113,13 @@ impl Drop for Server {
         // It may have ended by itself; there is nothing to do about either.
         drop(self.child.kill());
         drop(self.child.wait());
+    }
+}
+
+/// Whether somebody answered, be it that a password is missing.
+fn is_there(answer: redis::RedisResult<String>) -> bool {
+    match answer {
+        Ok(_) => true,
+        Err(error) => error.code() == Some("NOAUTH"),
     }
 }
