@@ -9,6 +9,7 @@ pub(crate) mod need;
 pub(crate) mod process;
 pub(crate) mod redis;
 pub(crate) mod sale;
+pub(crate) mod signpost;
 pub(crate) mod visitor;
 
 use std::future::Future;

@@ -1,6 +1,7 @@
 //! A private Redis or Valkey: its own port, its own folder, nothing on disk, gone with the value.
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,11 @@ const STARTS_MAX: u32 = 5;
 pub(crate) struct Server {
     child: Child,
     port: u16,
-    _folder: tempfile::TempDir,
+    program: PathBuf,
+    settings: Vec<String>,
+    /// A library to load before the server's own.
+    preload: Option<PathBuf>,
+    folder: tempfile::TempDir,
 }
 
 impl Server {
@@ -27,29 +32,102 @@ impl Server {
 
     /// Starts one with these settings beside the usual ones.
     pub(crate) fn start_with(need: &Need, settings: &[&str]) -> Option<Self> {
+        Self::start_under(need, settings, None)
+    }
+
+    /// The same, with a library loaded before its own.
+    pub(crate) fn start_under(
+        need: &Need,
+        settings: &[&str],
+        preload: Option<PathBuf>,
+    ) -> Option<Self> {
         let program = need.find()?;
+        let settings: Vec<String> = settings.iter().map(|&word| word.to_owned()).collect();
         for _ in 0..STARTS_MAX {
-            let port = free_port();
-            let folder = tempfile::tempdir().unwrap();
-            let child = Command::new(&program)
-                .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-                .args(["--save", "", "--appendonly", "no", "--dir"])
-                .arg(folder.path())
-                .args(settings)
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .spawn()
-                .unwrap();
+            let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
             let mut server = Self {
-                child,
+                child: Command::new("true").spawn().unwrap(),
                 port,
-                _folder: folder,
+                program: program.clone(),
+                settings: settings.clone(),
+                preload: preload.clone(),
+                folder,
             };
+            server.spawn();
             if server.answers() {
                 return Some(server);
             }
         }
         panic!("{} does not start", need.what);
+    }
+
+    fn spawn(&mut self) {
+        drop(self.child.wait());
+        let mut command = Command::new(&self.program);
+        command
+            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--save", "", "--appendonly", "no", "--dir"])
+            .arg(self.folder.path())
+            .args(&self.settings)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        if let Some(library) = &self.preload {
+            command.env("LD_PRELOAD", library);
+        }
+        self.child = command.spawn().unwrap();
+    }
+
+    /// Dies at once, as with `kill -9`.
+    pub(crate) fn die(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Lives again on the same port, with what is left in its folder.
+    pub(crate) fn live_again(&mut self) {
+        self.spawn();
+        assert!(self.answers(), "the server does not start again");
+    }
+
+    /// What is in its folder is gone.
+    pub(crate) fn wipe_disk(&self) {
+        for entry in std::fs::read_dir(self.folder.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                std::fs::remove_dir_all(path).unwrap();
+            } else {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        ([127, 0, 0, 1], self.port).into()
+    }
+
+    /// Runs a command.
+    pub(crate) fn tell(&self, command: &[&str]) {
+        let (name, args) = command.split_first().unwrap();
+        let mut connection = self.connection();
+        redis::cmd(name).arg(args).exec(&mut connection).unwrap();
+    }
+
+    /// Copies from the primary at this address from now on, and waits until it has everything.
+    pub(crate) fn follow(&self, primary: SocketAddr) {
+        self.tell(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
+        let end = Instant::now() + START_MAX;
+        while Instant::now() < end {
+            let mut connection = self.connection();
+            let info: String = redis::cmd("INFO")
+                .arg("replication")
+                .query(&mut connection)
+                .unwrap();
+            if info.contains("master_link_status:up") {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("the replica does not follow");
     }
 
     pub(crate) fn url(&self) -> String {

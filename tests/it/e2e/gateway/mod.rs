@@ -6,5 +6,5 @@ mod forwarding;
 mod gate;
 mod hostile;
 mod limits;
-mod shop;
+pub(crate) mod shop;
 mod visit;

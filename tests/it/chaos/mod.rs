@@ -1,0 +1,3 @@
+//! Do the promises hold with real servers and cut cables?
+
+mod loss;
