@@ -29,7 +29,6 @@ pub async fn livez() -> &'static str {
 
 /// `GET /readyz`: 200 while the process can serve; else 503, naming what fails.
 pub async fn readyz(State(admin): State<Admin>) -> Response {
-    let word = |ok: bool| if ok { "ok" } else { "failing" };
     let phase = *admin.health.phase.borrow();
     let database = database(&admin).await;
     let room = match admin.rooms.ready().await {

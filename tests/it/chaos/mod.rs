@@ -1,6 +1,7 @@
-//! The promises with real servers that fail in every way we know.
+//! Do the promises hold with real servers and cut cables?
 
 mod deployed;
+mod loss;
 mod redis_cluster;
 mod redis_lanes;
 mod redis_outages;

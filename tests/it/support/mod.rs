@@ -11,6 +11,7 @@ pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod redis;
 pub(crate) mod sale;
+pub(crate) mod signpost;
 pub(crate) mod visitor;
 
 use std::future::Future;

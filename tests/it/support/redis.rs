@@ -1,5 +1,7 @@
 //! A private Redis or Valkey: its own port, its own folder, nothing on disk, gone with the value.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -15,8 +17,35 @@ const STARTS_MAX: usize = 5;
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
+    launch: Launch,
+}
+
+/// How it is started, and started again.
+#[derive(Debug)]
+struct Launch {
+    program: PathBuf,
     port: u16,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
+    settings: Vec<String>,
+    /// A library to load before the server's own.
+    preload: Option<PathBuf>,
+}
+
+impl Launch {
+    fn spawn(&self) -> Child {
+        let mut command = Command::new(&self.program);
+        command
+            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
+            .args(["--save", "", "--appendonly", "no", "--dir"])
+            .arg(self.folder.path())
+            .args(&self.settings)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
+        if let Some(library) = &self.preload {
+            command.env("LD_PRELOAD", library);
+        }
+        command.spawn().unwrap()
+    }
 }
 
 impl Server {
@@ -27,8 +56,7 @@ impl Server {
 
     /// Starts one with these settings beside the usual ones.
     pub(crate) fn start_with(need: &Need, settings: &[&str]) -> Option<Self> {
-        let ports = std::iter::repeat_with(free_port);
-        Self::start_on(need, ports.take(STARTS_MAX), settings)
+        Self::start_on(need, std::iter::repeat_with(free_port).take(STARTS_MAX), settings)
     }
 
     /// Starts one at the first of these ports that nobody has.
@@ -37,23 +65,33 @@ impl Server {
         ports: impl IntoIterator<Item = u16>,
         settings: &[&str],
     ) -> Option<Self> {
+        Self::launch(need, ports, settings, None)
+    }
+
+    /// Starts one with a library loaded before its own.
+    pub(crate) fn start_under(need: &Need, settings: &[&str], library: PathBuf) -> Option<Self> {
+        let ports = std::iter::repeat_with(free_port).take(STARTS_MAX);
+        Self::launch(need, ports, settings, Some(library))
+    }
+
+    fn launch(
+        need: &Need,
+        ports: impl IntoIterator<Item = u16>,
+        settings: &[&str],
+        preload: Option<PathBuf>,
+    ) -> Option<Self> {
         let program = need.find()?;
+        let settings: Vec<String> = settings.iter().map(|&word| word.to_owned()).collect();
         for port in ports {
-            let folder = tempfile::tempdir().unwrap();
-            let child = Command::new(&program)
-                .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-                .args(["--save", "", "--appendonly", "no", "--dir"])
-                .arg(folder.path())
-                .args(settings)
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .spawn()
-                .unwrap();
-            let mut server = Self {
-                child,
+            let launch = Launch {
+                program: program.clone(),
                 port,
-                _folder: folder,
+                folder: tempfile::tempdir().unwrap(),
+                settings: settings.clone(),
+                preload: preload.clone(),
             };
+            let child = launch.spawn();
+            let mut server = Self { child, launch };
             if server.answers() {
                 return Some(server);
             }
@@ -63,11 +101,64 @@ impl Server {
 
     /// Where it listens, on this machine.
     pub(crate) const fn port(&self) -> u16 {
-        self.port
+        self.launch.port
+    }
+
+    /// Dies at once, as with `kill -9`.
+    pub(crate) fn die(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Lives again on the same port, with what is left in its folder.
+    pub(crate) fn live_again(&mut self) {
+        self.child = self.launch.spawn();
+        assert!(self.answers(), "the server does not start again");
+    }
+
+    /// What is in its folder is gone.
+    pub(crate) fn wipe_disk(&self) {
+        for entry in std::fs::read_dir(self.launch.folder.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                std::fs::remove_dir_all(path).unwrap();
+            } else {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        ([127, 0, 0, 1], self.launch.port).into()
+    }
+
+    /// Runs a command.
+    pub(crate) fn tell(&self, command: &[&str]) {
+        let (name, args) = command.split_first().unwrap();
+        let mut connection = self.connection();
+        redis::cmd(name).arg(args).exec(&mut connection).unwrap();
+    }
+
+    /// Copies from the primary at this address from now on, and waits until it has everything.
+    pub(crate) fn follow(&self, primary: SocketAddr) {
+        self.tell(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
+        let end = Instant::now() + START_MAX;
+        while Instant::now() < end {
+            let mut connection = self.connection();
+            let info: String = redis::cmd("INFO")
+                .arg("replication")
+                .query(&mut connection)
+                .unwrap();
+            if info.contains("master_link_status:up") {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("the replica does not follow");
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}/", self.port)
+        format!("redis://127.0.0.1:{}/", self.launch.port)
     }
 
     /// A plain connection, to look inside and to meddle.

@@ -9,6 +9,6 @@ mod gate;
 mod hostile;
 mod liar;
 mod limits;
-mod shop;
+pub(crate) mod shop;
 mod strangers;
 mod visit;
