@@ -1,6 +1,8 @@
 //! The gateway over real sockets, with an embedded room behind it and a small shop.
 
 mod away;
+mod buyers;
+mod cable;
 mod completeness;
 mod door;
 mod forwarding;
@@ -9,4 +11,5 @@ mod hostile;
 mod liar;
 mod limits;
 mod shop;
+mod till;
 mod visit;
