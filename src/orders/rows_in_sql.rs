@@ -337,6 +337,7 @@ impl From<SqlError> for StoreError {
             SqlError::Database(error) => error.into(),
             SqlError::Schema(_)
             | SqlError::Unfit(_)
+            | SqlError::Away(_)
             | SqlError::Unfinished(_)
             | SqlError::Moved => Self::Unavailable(error.into()),
         }

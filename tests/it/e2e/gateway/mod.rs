@@ -11,5 +11,6 @@ mod hostile;
 mod liar;
 mod limits;
 mod shop;
+mod strangers;
 mod till;
 mod visit;
