@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::admin::Admin;
 use crate::http::problem::Problem;
+use crate::room::StoreError;
 use crate::telemetry::Exposition;
 use crate::telemetry::phase::Phase;
 
@@ -28,11 +29,14 @@ pub async fn livez() -> &'static str {
 
 /// `GET /readyz`: 200 while the process can serve; else 503, naming what fails.
 pub async fn readyz(State(admin): State<Admin>) -> Response {
-    let word = |ok: bool| if ok { "ok" } else { "failing" };
     let phase = *admin.health.phase.borrow();
     let database = database(&admin).await;
-    let room = admin.rooms.shows().await.is_ok();
-    let status = if phase == Phase::Ready && database == "ok" && room {
+    let room = match admin.rooms.ready().await {
+        Ok(()) => "ok",
+        Err(StoreError::Unavailable(away)) => away.outage.word(),
+        Err(StoreError::Unfenced | StoreError::Overloaded | StoreError::Corrupt(_)) => "failing",
+    };
+    let status = if phase == Phase::Ready && database == "ok" && room == "ok" {
         StatusCode::OK
     } else {
         StatusCode::SERVICE_UNAVAILABLE
@@ -40,7 +44,7 @@ pub async fn readyz(State(admin): State<Admin>) -> Response {
     let body = json!({
         "process": phase.word(),
         "database": database,
-        "room": word(room),
+        "room": room,
     });
     (status, axum::Json(body)).into_response()
 }

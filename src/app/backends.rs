@@ -8,9 +8,11 @@ use crate::app::StartError;
 use crate::app::data_dir::DataDir;
 use crate::app::database::{Database, Stores, unusable};
 use crate::base::ids::IdSource;
+use crate::base::outage::Outage;
 use crate::base::secret::Secret;
 use crate::base::time::{Clock, SystemClock};
 use crate::config::{self, Config};
+use crate::driver::redis::Settings;
 use crate::journey;
 use crate::log;
 use crate::notify;
@@ -21,6 +23,7 @@ use crate::relay;
 use crate::room;
 use crate::room::in_memory::InMemory;
 use crate::room::in_redis::InRedis;
+use crate::room::in_redis::scripts::ScriptClock;
 use crate::show;
 use crate::stock;
 use crate::telemetry::Exposition;
@@ -125,11 +128,36 @@ async fn open_rooms(
         let rooms = InMemory::open(&path, Arc::clone(clock)).await;
         return Ok(Arc::new(rooms.map_err(|error| unusable(&path, error))?));
     }
-    let rooms = InRedis::connect(url).await.map_err(|error| {
-        let error = anyhow::Error::from(error);
-        StartError::unavailable(format!("cannot use the server of room.url: {error:#}"))
-    })?;
+    let rooms = InRedis::open(&redis_settings(&config.room)?, ScriptClock::Server)
+        .map_err(|error| StartError::config(format!("room.url: {error}")))?;
+    match rooms.look().await {
+        Ok(()) => {}
+        // Whoever waits for a person may as well say so at once; the rest may be over in a moment.
+        Err(error) if error.outage().is_none_or(Outage::is_lasting) => {
+            let line = format!("cannot use the server of room.url: {error}");
+            return Err(StartError::unavailable(line));
+        }
+        Err(error) => {
+            tracing::warn!("starting without rooms; they are asked for again: {error}");
+        }
+    }
     Ok(Arc::new(rooms))
+}
+
+fn redis_settings(room: &config::Room) -> Result<Settings, StartError> {
+    let path = &room.ca_file;
+    let ca = match path.as_os_str().is_empty() {
+        true => None,
+        false => Some(std::fs::read(path).map_err(|error| {
+            let shown = path.display();
+            StartError::config(format!("room.ca_file: cannot read {shown}: {error}"))
+        })?),
+    };
+    Ok(Settings {
+        url: room.url.clone(),
+        ca,
+        split_brain_ms: room.split_brain_ms,
+    })
 }
 
 fn open_keys(config: &Config, data_dir: &DataDir) -> Result<KeyRing, StartError> {

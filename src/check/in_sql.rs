@@ -205,6 +205,7 @@ fn show(row: &Cells<'_>) -> Result<(ShowId, Show), CheckError> {
         ceiling: Number(row.count("ceiling")?),
         checkpoint_at: row.at("checkpoint_at_ms")?,
         stock_guard: settings.stock_guard,
+        is_cancelled: row.has("cancelled_at_ms")?,
         sections: sections.collect(),
         ledger: Vec::new(),
         acts: Vec::new(),

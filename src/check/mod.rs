@@ -15,6 +15,7 @@ mod files;
 mod gate;
 mod in_sql;
 mod in_turn;
+mod joins;
 mod journal;
 mod ledger;
 mod load;

@@ -10,6 +10,7 @@ use catraca::base::time::Clock;
 use catraca::event::{Event, HoldPlaced, codec};
 use catraca::room::model::command::{Command, Outcome, Stock};
 use catraca::room::{self, Rooms};
+use catraca::stock::count::Sale;
 use catraca::stock::step::{Counter, Parts};
 use catraca::stock::store::{Saved, Statement};
 
@@ -212,6 +213,7 @@ async fn an_older_count_never_takes_the_place_of_a_newer_one(desk: Desk) {
     let store = desk.stores.stock.clone();
     let show = store.shows().await.unwrap().remove(0);
     let statement = |against: u64, version: u64| Statement {
+        sale: Sale::On,
         show: show.clone(),
         against,
         stock: catraca::stock::count::Stock {
