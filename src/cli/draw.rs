@@ -276,32 +276,29 @@ fn conclude(report: &mut Report, told: &Told, given: Option<&Given>) {
         report.say("\nThis draw is not what was published: do not accept it.");
         return;
     }
-    report.say("\nThis proves that the order follows from what the board reveals, and that nobody");
-    report.say("changed secret or beacon after the commitment was published.");
-    match given.map(|given| given.signature) {
-        Some(Signature::Checked) => report.say(
-            "The receipt is signed by the sale: the commitment was public when the number was given.",
-        ),
-        Some(Signature::Unchecked) => report.say(
-            "No signature was checked: this convinces whoever kept the receipt or pass, nobody else.",
-        ),
-        None => report.say(
-            "Without a receipt or pass it does not prove that the commitment was public before.",
-        ),
-    }
-    match (&told.beacon, &told.beacon_value) {
-        (Some(beacon), Some(value)) => {
-            report.say(format!(
-                "Look up yourself that {beacon} is {value}, and that it was published after the line was"
-            ));
-            report
-                .say("frozen. Then nobody, the operator included, could know the outcome before.");
+    report.say(
+        "\nThis proves that the order follows from what the board reveals, and that nobody\n\
+         changed secret or beacon after the commitment was published.",
+    );
+    report.say(match given.map(|given| given.signature) {
+        Some(Signature::Checked) => {
+            "The receipt is signed by the sale: the commitment was public when the number was given."
         }
-        (Some(_) | None, _) => {
-            report.say("It does NOT prove that nobody knew the outcome: there was no beacon, so the operator");
-            report.say("had all that the seed is made of, and could have joined with more fans to change it.");
+        Some(Signature::Unchecked) => {
+            "No signature was checked: this convinces whoever kept the receipt or pass, nobody else."
         }
-    }
+        None => "Without a receipt or pass it does not prove that the commitment was public before.",
+    });
+    report.say(match (&told.beacon, &told.beacon_value) {
+        (Some(beacon), Some(value)) => format!(
+            "Look up yourself that {beacon} is {value}, and that it was published after the line\n\
+             was frozen. Then nobody, the operator included, could know the outcome before."
+        ),
+        (Some(_) | None, _) => "It does NOT prove that nobody knew the outcome: there was no beacon, \
+             so the operator\nhad all that the seed is made of, and could have joined with more fans \
+             to change it."
+            .to_owned(),
+    });
     report.say("It says nothing about who was let in: that is what `catraca check` proves.");
 }
 
@@ -396,15 +393,10 @@ mod tests {
             (false, 2),
             "{text}"
         );
-        for (members, says) in [
-            (json!({"draw": null}), "has no draw"),
-            (
-                json!({"draw": {"commitment": "00".repeat(32)}}),
-                "not been held yet",
-            ),
-        ] {
+        let sealed = json!({"commitment": "00".repeat(32)});
+        for (draw, says) in [(json!(null), "no draw"), (sealed, "not been held yet")] {
             let mut bent = fair.clone();
-            bent["draw"] = members["draw"].clone();
+            bent["draw"] = draw;
             let (holds, text) = examined(&bent, None);
             assert!(!holds && text.contains(says), "{text}");
         }
