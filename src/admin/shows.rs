@@ -17,6 +17,7 @@ use crate::admin::access::{Operator, Role};
 use crate::admin::draws;
 use crate::base::ids::ShowId;
 use crate::base::limits::BODY_BYTES_MAX;
+use crate::base::time::Timestamp;
 use crate::http::problem::Problem;
 use crate::room::StoreError as RoomError;
 use crate::room::model::command::{Board, RoomState};
@@ -174,6 +175,9 @@ pub async fn verb(
         .verb(&id, &change, state.word())
         .await?
         .ok_or_else(no_such_show)?;
+    if show.cancelled_at.is_some() {
+        return Err(cancelled());
+    }
     if state == RoomState::Off {
         tracing::warn!(show.id = %id, operator = operator.name, "the gate is off: nobody is asked for a ticket");
     }
@@ -192,6 +196,8 @@ struct Described<'a> {
     show: &'a ShowId,
     version: u64,
     state: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cancelled_at: Option<Timestamp>,
     edition: u64,
     generation: u64,
     settings: &'a Settings,
@@ -211,6 +217,7 @@ async fn describe<'a>(admin: &Admin, show: &'a Show) -> Described<'a> {
         show: &show.id,
         version: show.version,
         state: &show.state,
+        cancelled_at: show.cancelled_at,
         edition: show.edition.0,
         generation: show.generation.0,
         settings: &show.settings,
@@ -351,6 +358,11 @@ pub(super) fn show_id(text: &str) -> Result<ShowId, Problem> {
     let title = "A show id is 1 to 63 of a-z, 0-9 and -, and begins with a letter or digit.";
     text.parse()
         .map_err(|_| Problem::bad_request("bad-id", title))
+}
+
+/// A cancelled show stays closed.
+fn cancelled() -> Problem {
+    Problem::conflict("show-cancelled", "The show was cancelled.")
 }
 
 pub(super) fn no_such_show() -> Problem {

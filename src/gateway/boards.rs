@@ -105,13 +105,15 @@ impl Boards {
     /// The board of a show.
     ///
     /// # Errors
-    /// 404 for a show that has no room, 503 where its board could not be read yet.
+    /// 404 for a show that has no room, 503 where its board could not be read yet. A store that knows
+    /// no show at all may have lost its list: 503, too.
     pub(crate) fn find(&self, show: &ShowId) -> Result<Arc<Seen>, Problem> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let Some(boards) = known.as_ref() else {
             return Err(Problem::unavailable("room-unavailable"));
         };
         match boards.get(show) {
+            None if boards.is_empty() => Err(Problem::unavailable("room-unavailable")),
             None => Err(Problem::not_found("no-such-show", "There is no such show.")),
             Some(None) => Err(Problem::unavailable("room-unavailable")),
             Some(Some(seen)) => Ok(Arc::clone(seen)),

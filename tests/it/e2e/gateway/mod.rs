@@ -1,6 +1,8 @@
 //! The gateway over real sockets, with an embedded room behind it and a small shop.
 
 mod away;
+mod buyers;
+mod cable;
 mod completeness;
 mod door;
 mod draw;
@@ -9,6 +11,7 @@ mod gate;
 mod hostile;
 mod liar;
 mod limits;
-mod shop;
+pub(crate) mod shop;
 mod strangers;
+mod till;
 mod visit;
