@@ -211,10 +211,8 @@ fn examine(board: &Board, given: Option<&Given>) -> Report {
         return report.fail("The show has no draw: places are numbers.");
     };
     report.say(format!("commitment  {}", told.commitment));
-    report.say(format!(
-        "beacon      {}",
-        told.beacon.as_deref().unwrap_or("none")
-    ));
+    let (beacon, value) = (told.beacon.as_deref(), told.beacon_value.as_deref());
+    report.say(format!("beacon      {}", beacon.unwrap_or("none")));
     if let Some(given) = given {
         compare(&mut report, board, told, given);
     }
@@ -224,12 +222,8 @@ fn examine(board: &Board, given: Option<&Given>) -> Report {
     if DRAW_SIZE_MAX < size {
         return report.fail("BROKEN  the draw is larger than any can be");
     }
-    let beacon = told.beacon.as_deref().unwrap_or_default();
-    let value = told.beacon_value.as_deref().unwrap_or_default();
-    report.say(format!(
-        "value       {}",
-        if value.is_empty() { "none" } else { value }
-    ));
+    report.say(format!("value       {}", value.unwrap_or("none")));
+    let (beacon, value) = (beacon.unwrap_or_default(), value.unwrap_or_default());
     report.say(format!("size        {size}"));
     report.say(format!("seed        {drawn}"));
     report.must(
