@@ -1,8 +1,14 @@
 //! What an operator decides, and what must survive the loss of a room: settings, verbs, edition,
-//! generation, number ceiling, checkpoint and ledger.
+//! generation, number ceiling, draw, checkpoint and ledger.
 
+pub mod draw;
+pub mod in_postgres;
 pub mod in_sqlite;
 pub mod settings;
+
+mod draws_in_postgres;
+mod draws_in_sqlite;
+mod in_sql;
 
 use std::fmt::Debug;
 
@@ -10,6 +16,7 @@ use async_trait::async_trait;
 
 use crate::base::ids::{Edition, Generation, Number, Place, ShowId};
 use crate::base::time::Timestamp;
+use crate::show::draw::{Draw, DrawFact, Entered};
 use crate::show::settings::Settings;
 
 /// Shows in SQL. Every method is one transaction, and repeating it is harmless.
@@ -31,13 +38,18 @@ pub trait Store: Send + Sync + Debug {
         expected: Option<u64>,
     ) -> Result<Put, StoreError>;
 
-    /// Writes an operator's verb and its audit row. `Ok(None)`: no such show.
+    /// Writes an operator's verb and its audit row. `Ok(None)`: no such show. A cancelled show stays
+    /// as it is.
     async fn verb(
         &self,
         show: &ShowId,
         change: &Change,
         verb: &str,
     ) -> Result<Option<Show>, StoreError>;
+
+    /// Cancels a show, once and for good, together with its audit row: its room is closed, and later
+    /// verbs change nothing. `Ok(None)`: no such show.
+    async fn cancel(&self, show: &ShowId, change: &Change) -> Result<Option<Show>, StoreError>;
 
     /// Begins a mend: generation + 1 and a new ceiling, where generation and ceiling still are what
     /// was `seen`: the mended room issues the numbers between the two. `Ok(false)`: somebody else has
@@ -82,8 +94,29 @@ pub trait Store: Send + Sync + Debug {
         max: usize,
     ) -> Result<Vec<LedgerRow>, StoreError>;
 
+    /// Keeps a fact of an edition's draw. The first word stays: whoever was second goes by that. With
+    /// the seed the show's version rises, for the room is to be told what was revealed.
+    async fn keep_draw(
+        &self,
+        show: &ShowId,
+        edition: Edition,
+        fact: DrawFact,
+    ) -> Result<(), StoreError>;
+
+    /// Keeps the value of the beacon that the show's draw waits for, and its audit row, where
+    /// [`draw::enter`] lets it. `Ok(None)`: no such show.
+    async fn enter_beacon(
+        &self,
+        show: &ShowId,
+        change: &Change,
+        value: &str,
+    ) -> Result<Option<Entered>, StoreError>;
+
     /// Writes an audit row for an act that changes no show.
     async fn audit(&self, change: &Change) -> Result<(), StoreError>;
+
+    /// Writes something that changes nothing, to learn whether writing is possible at all.
+    async fn try_write(&self) -> Result<(), StoreError>;
 }
 
 /// An operator's act: who does what, for the audit.
@@ -112,6 +145,8 @@ pub struct Show {
     pub settings: Settings,
     /// The last state an operator asked for, and the version at which they did.
     pub verb: Option<(u64, String)>,
+    /// When an operator cancelled the show.
+    pub cancelled_at: Option<Timestamp>,
     /// The room's state at the last checkpoint, or the verb where that is newer.
     pub state: String,
     /// The edition of the room.
@@ -122,6 +157,8 @@ pub struct Show {
     pub mended: Generation,
     /// The highest number the room may issue.
     pub ceiling: Number,
+    /// The draw of the edition; none where it has not been sealed, or the show has none.
+    pub draw: Option<Draw>,
     /// The last checkpoint's last number.
     pub issued: Number,
     /// The last checkpoint's serving.

@@ -10,11 +10,14 @@ use catraca::orders::payment::settle::Step;
 use catraca::orders::rules::hold::Wish;
 use catraca::orders::rules::order::Pay;
 use catraca::orders::rules::{PaymentId, Status};
+use catraca::orders::store::Swept;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::contract::payment_provider::{Manner, Provider};
 use crate::contract::shop::{HOLD_MS, Shop, sections_of};
+use crate::contract::shop_home::Home;
 
 const FANS: u64 = 6;
 
@@ -38,6 +41,10 @@ enum Act {
     Pay {
         fan: u64,
         declined: bool,
+    },
+    /// The operator takes an order back.
+    Cancel {
+        fan: u64,
     },
     Settle(Manner),
     Expire,
@@ -66,11 +73,24 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (0..FANS).prop_map(|fan| Act::Release { fan }),
         4 => (0..FANS, any::<bool>()).prop_map(|(fan, declined)| Act::Order { fan, declined }),
         1 => (0..FANS, any::<bool>()).prop_map(|(fan, declined)| Act::Pay { fan, declined }),
+        1 => (0..FANS).prop_map(|fan| Act::Cancel { fan }),
         3 => manner.prop_map(Act::Settle),
         2 => Just(Act::Expire),
         2 => time.prop_map(Act::Advance),
         1 => (0..9_u32).prop_map(Act::Resize),
     ]
+}
+
+/// How a history ends.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    OfTheSale,
+    /// The operator cancels the show.
+    OfTheShow,
+}
+
+fn end() -> impl Strategy<Value = End> {
+    prop_oneof![Just(End::OfTheSale), Just(End::OfTheShow)]
 }
 
 /// A shop with what its fans were given so far.
@@ -83,8 +103,8 @@ struct World {
 }
 
 impl World {
-    async fn open() -> Self {
-        let shop = Shop::open(&[]).await;
+    async fn open(home: &Home) -> Self {
+        let shop = Shop::open(home, &[]).await;
         let mut world = Self {
             shop,
             provider: Arc::new(Provider::new(Manner::Approves)),
@@ -146,6 +166,11 @@ impl World {
                 };
                 let _ = self.shop.store.pay(&pay, None).await.unwrap();
             }
+            Act::Cancel { fan } => {
+                if let Some(order) = self.orders.get(fan).and_then(|orders| orders.last()) {
+                    let _ = self.shop.store.cancel(*order).await.unwrap();
+                }
+            }
             Act::Settle(manner) => {
                 self.provider.turn(*manner);
                 self.settle().await;
@@ -173,6 +198,18 @@ impl World {
         }
     }
 
+    /// The operator cancels the show: whatever the history was, nobody keeps a seat.
+    async fn cancel_show(&mut self) {
+        self.shop.cancel().await;
+        let show = self.shop.show.clone();
+        while self.shop.store.cancel_show(&show, 2).await.unwrap() != Swept::default() {
+            self.shop.audit(self.seats).await;
+        }
+        self.resize(0).await;
+        let stock = self.shop.stock().await;
+        assert_eq!((stock.1, stock.2), (0, 0));
+    }
+
     /// Whoever paid has the seats, and nobody else was charged for good.
     async fn check_money(&self) -> Result<(), TestCaseError> {
         for (fan, orders) in &self.orders {
@@ -185,7 +222,7 @@ impl World {
                 let moved: Vec<_> = moved.filter(|moved| *moved != (0, 0)).collect();
                 let expected = match status {
                     Status::Confirmed => vec![(1, 0)],
-                    Status::Declined => vec![],
+                    Status::Declined | Status::Cancelled => vec![],
                     Status::Refunded => vec![(1, 1)],
                     Status::Pending => panic!("{order} never ends"),
                 };
@@ -202,21 +239,51 @@ const fn token(declined: bool) -> Option<&'static str> {
     if declined { Some("decline") } else { None }
 }
 
+async fn check(home: Home, acts: &[Act], end: End) -> Result<(), TestCaseError> {
+    let mut world = World::open(&home).await;
+    for act in acts {
+        world.apply(act).await;
+        world.shop.audit(world.seats).await;
+    }
+    match end {
+        End::OfTheSale => {}
+        End::OfTheShow => world.cancel_show().await,
+    }
+    world.calm_down().await;
+    world.shop.audit(world.seats).await;
+    world.check_money().await
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_history_sells_a_seat_twice(acts in prop::collection::vec(act(), 1..60)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let mut world = World::open().await;
-            for act in &acts {
-                world.apply(act).await;
-                world.shop.audit(world.seats).await;
+    fn no_history_sells_a_seat_twice(
+        acts in prop::collection::vec(act(), 1..60),
+        end in end(),
+    ) {
+        runtime().block_on(check(Home::sqlite(), &acts, end))?;
+    }
+}
+
+proptest! {
+    // A database each: fewer.
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_history_sells_a_seat_twice_on_postgres(
+        acts in prop::collection::vec(act(), 1..60),
+        end in end(),
+    ) {
+        runtime().block_on(async {
+            match Home::postgres().await {
+                Some(home) => check(home, &acts, end).await,
+                None => Ok(()),
             }
-            world.calm_down().await;
-            world.shop.audit(world.seats).await;
-            world.check_money().await
         })?;
     }
 }

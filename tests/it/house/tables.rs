@@ -30,6 +30,7 @@ pub(crate) const PURE: &[&str] = &[
     "room/keys.rs",
     "room/position.rs",
     "room/quota.rs",
+    "show/draw.rs",
     "show/settings.rs",
     "gateway/pattern.rs",
     "log/breaker.rs",
