@@ -65,8 +65,10 @@ pub const PAYMENT_ATTEMPTS_MAX: u32 = 3;
 /// How long after its time an order keeps its seats while the provider has not answered: money may
 /// have been taken. Longer than providers need to find a lost answer.
 pub const DOUBT_MS_MAX: u64 = 600_000;
-/// Payments that one step settles at once: a slow provider delays so many, not all.
+/// Payments that are begun at once.
 pub const PAYMENTS_AT_ONCE: usize = 32;
+/// Payments under way: so many may wait for a slow provider before they keep others waiting.
+pub const PAYMENTS_UNDER_WAY_MAX: usize = 8 * PAYMENTS_AT_ONCE;
 /// Holds, orders or remembered keys that one step ends.
 pub const EXPIRED_AT_ONCE: u32 = 100;
 /// Holds and orders of a cancelled show that are taken back in one transaction.

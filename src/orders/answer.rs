@@ -169,7 +169,8 @@ fn admission(order: &Order) -> Option<String> {
     }
 }
 
-fn until(end: Timestamp) -> String {
+/// An admission that outlives what ends then.
+pub(super) fn until(end: Timestamp) -> String {
     format!("until={}", end.plus_ms(GRACE_MS).unix_ms())
 }
 

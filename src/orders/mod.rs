@@ -24,6 +24,7 @@ pub mod payment;
 pub mod reconcile;
 mod rows_in_sql;
 pub mod rules;
+mod seats;
 pub mod store;
 mod wire;
 
@@ -40,6 +41,7 @@ use crate::orders::cancel::Cancel;
 use crate::orders::expire::Expire;
 use crate::orders::payment::Payments;
 use crate::orders::payment::settle::Settle;
+use crate::orders::seats::Seats;
 use crate::orders::store::Store;
 use crate::show::Store as ShowStore;
 
@@ -76,6 +78,7 @@ pub struct Orders {
     clock: Arc<dyn Clock>,
     settings: Arc<Settings>,
     nonces: Arc<Nonces>,
+    seats: Arc<Seats>,
     /// There is something to settle.
     payable: Arc<Notify>,
     /// There are new events in the outbox.
@@ -97,6 +100,7 @@ impl Orders {
             clock,
             settings: Arc::new(settings),
             nonces: Arc::default(),
+            seats: Arc::default(),
             payable: Arc::default(),
             written: Arc::default(),
         }

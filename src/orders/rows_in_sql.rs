@@ -10,8 +10,8 @@ use crate::event::money::Money;
 use crate::event::{SectionStock, ShowFacts};
 use crate::orders::idempotency::{Answer, Known};
 use crate::orders::rules::{
-    Contact, Hold, HoldState, Order, Payment, PaymentId, PaymentState, Reason, Section, Status,
-    Taken, Terms,
+    Carts, Contact, Hold, HoldState, Order, Payment, PaymentId, PaymentState, Reason, Section,
+    Status, Taken, Terms,
 };
 use crate::orders::store::{Cancellation, Due, Need, StoreError};
 use crate::show::settings::Settings;
@@ -212,6 +212,16 @@ pub(super) fn terms(
         hold_ms: settings.hold_ms,
         holds_per_ticket: settings.holds_per_ticket,
         is_cancelled,
+    })
+}
+
+/// A ticket's live holds, of their ids and ends.
+pub(super) fn carts(found: &[(String, i64)]) -> Result<Carts, StoreError> {
+    let parse = |(id, _): &(String, i64)| id.parse().map_err(corrupt);
+    let until = found.iter().map(|(_, end)| *end).max().unwrap_or_default();
+    Ok(Carts {
+        holds: found.iter().map(parse).collect::<Result<_, _>>()?,
+        until: Timestamp::from_unix_ms(until),
     })
 }
 

@@ -32,8 +32,8 @@ pub trait Store: Send + Sync + Debug {
         sections: &[Section],
     ) -> Result<Reconciled, StoreError>;
 
-    /// How many seats are free, held and sold.
-    async fn availability(&self, show: &ShowId) -> Result<Availability, StoreError>;
+    /// How many seats are free, held and sold. `None`: no such show.
+    async fn availability(&self, show: &ShowId) -> Result<Option<Availability>, StoreError>;
 
     /// Asks whether a request with an idempotency key may proceed, and marks the key if it may.
     async fn begin(&self, key: &Key) -> Result<Begun, StoreError>;

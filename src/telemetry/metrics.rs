@@ -97,9 +97,10 @@ pub fn payment(outcome: &'static str) {
     counter!("catraca_payment_total", "outcome" => outcome).increment(1);
 }
 
-/// `catraca_payments_in_doubt`: payments that the provider gave no answer about in the last step.
-pub fn payments_in_doubt(count: usize) {
-    gauge!("catraca_payments_in_doubt").set(u32::try_from(count).unwrap_or(u32::MAX));
+/// `catraca_payments_in_doubt`: payments that the provider gave no answer about and that wait to be
+/// asked about again; `change` is one more or one less.
+pub fn payments_in_doubt(change: i8) {
+    gauge!("catraca_payments_in_doubt").increment(f64::from(change));
 }
 
 /// `catraca_expired_total{kind}`: holds and unpaid orders that were ended by time.

@@ -39,6 +39,9 @@ pub(super) async fn for_hold(
            array(select hold_id from holds
              where ticket_id = $2 and state = 'live' and expires_at_ms > $3
              order by hold_id) as live,
+           array(select expires_at_ms from holds
+             where ticket_id = $2 and state = 'live' and expires_at_ms > $3
+             order by hold_id) as ends,
            exists (select from orders
              where ticket_id = $2 and status in ('pending', 'confirmed')) as ordered,
            exists (select from sections c where c.show = $1 and exists
@@ -63,11 +66,11 @@ pub(super) async fn for_hold(
     let Some(offer) = offer else {
         return Ok(None);
     };
-    let live: Vec<String> = row.try_get("live")?;
-    let parse = |id: &String| id.parse().map_err(rows::corrupt);
+    let (live, ends): (Vec<String>, Vec<i64>) = (row.try_get("live")?, row.try_get("ends")?);
+    let live: Vec<(String, i64)> = live.into_iter().zip(ends).collect();
     Ok(Some(Ok(hold::Facts {
         terms: terms(&buyer.show, &row)?,
-        live: live.iter().map(parse).collect::<Result<_, _>>()?,
+        live: rows::carts(&live)?,
         ordered: row.is("ordered")?,
         left: row.is("is_left")?,
         offer,

@@ -10,7 +10,8 @@ use crate::orders::rows_in_sql as rows;
 use crate::orders::rules::hold::{NamedSeat, Offer, PlaceHold, Wish};
 use crate::orders::rules::order::PlaceOrder;
 use crate::orders::rules::{
-    Hold, Order, Payment, PaymentId, Refusal, Status, Terms, cancel, hold, order, payment, seats,
+    Carts, Hold, Order, Payment, PaymentId, Refusal, Status, Terms, cancel, hold, order, payment,
+    seats,
 };
 use crate::orders::store::StoreError;
 
@@ -137,17 +138,16 @@ async fn live_holds(
     tx: &mut SqliteConnection,
     ticket: TicketId,
     now: Timestamp,
-) -> Result<Vec<HoldId>, StoreError> {
-    let found: Vec<String> = sqlx::query_scalar(
-        "select hold_id from holds where ticket_id = ? and state = 'live' and expires_at_ms > ?
+) -> Result<Carts, StoreError> {
+    let found: Vec<(String, i64)> = sqlx::query_as(
+        "select hold_id, expires_at_ms from holds where ticket_id = ? and state = 'live' and expires_at_ms > ?
          order by hold_id",
     )
     .bind(ticket.to_string())
     .bind(now.as_millis())
     .fetch_all(tx)
     .await?;
-    let parse = |id: &String| id.parse().map_err(rows::corrupt);
-    found.iter().map(parse).collect()
+    rows::carts(&found)
 }
 
 /// Whether the ticket has an order that counts.

@@ -86,10 +86,11 @@ impl Store for InSqlite {
         .await
     }
 
-    async fn availability(&self, show: &ShowId) -> Result<Availability, StoreError> {
+    async fn availability(&self, show: &ShowId) -> Result<Option<Availability>, StoreError> {
         let as_of = self.clock.now();
         let sections = stock::by_section(&self.sqlite.read, show).await?;
-        Ok(Availability { sections, as_of })
+        let is_there = !sections.is_empty() || stock::is_there(&self.sqlite.read, show).await?;
+        Ok(is_there.then_some(Availability { sections, as_of }))
     }
 
     async fn begin(&self, key: &Key) -> Result<Begun, StoreError> {

@@ -322,8 +322,8 @@ pub enum Refusal {
     SoldOut,
     /// Too few of the seats are free.
     SeatsTaken(SeatsTaken),
-    /// The ticket has as many live holds as it may have: these.
-    TooManyHolds(Vec<HoldId>),
+    /// The ticket has as many live holds as it may have.
+    TooManyHolds(Carts),
     /// The ticket's one order exists.
     TurnOver,
     /// The hold's time is over, or it was given back.
@@ -336,6 +336,15 @@ pub enum Refusal {
     OrderOver,
     /// The show was cancelled.
     ShowCancelled,
+}
+
+/// A ticket's live holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Carts {
+    /// The holds.
+    pub holds: Vec<HoldId>,
+    /// When the last of them ends.
+    pub until: Timestamp,
 }
 
 /// Which seats are not to be had.

@@ -184,7 +184,7 @@ impl Shop {
 
     /// (free, held, sold) of the show.
     pub(crate) async fn stock(&self) -> (u64, u64, u64) {
-        let availability = self.store.availability(&self.show).await.unwrap();
+        let availability = self.store.availability(&self.show).await.unwrap().unwrap();
         let add = |(free, held, sold), section: &catraca::event::SectionStock| {
             (
                 free + section.free,

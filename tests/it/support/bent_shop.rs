@@ -46,7 +46,7 @@ impl Store for Blind {
         self.inner.reconcile(show, sections).await
     }
 
-    async fn availability(&self, show: &ShowId) -> Result<Availability, StoreError> {
+    async fn availability(&self, show: &ShowId) -> Result<Option<Availability>, StoreError> {
         self.inner.availability(show).await
     }
 

@@ -56,7 +56,11 @@ impl Server {
 
     /// Starts one with these settings beside the usual ones.
     pub(crate) fn start_with(need: &Need, settings: &[&str]) -> Option<Self> {
-        Self::start_on(need, std::iter::repeat_with(free_port).take(STARTS_MAX), settings)
+        Self::start_on(
+            need,
+            std::iter::repeat_with(free_port).take(STARTS_MAX),
+            settings,
+        )
     }
 
     /// Starts one at the first of these ports that nobody has.

@@ -231,7 +231,19 @@ impl Door {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Answer {
-        let uri = format!("http://{}{path}", self.address);
+        self.ask_at(self.address, (method, path), headers, body)
+            .await
+    }
+
+    /// The same of somebody else.
+    pub(crate) async fn ask_at(
+        &self,
+        address: SocketAddr,
+        (method, path): (&str, &str),
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let uri = format!("http://{address}{path}");
         let mut request = http::Request::builder().method(method).uri(uri);
         for (name, value) in headers {
             request = request.header(*name, *value);

@@ -1,6 +1,8 @@
 //! The gateway over real sockets, with an embedded room behind it and a small shop.
 
 mod away;
+mod buyers;
+mod cable;
 mod completeness;
 mod door;
 mod draw;
@@ -11,4 +13,5 @@ mod liar;
 mod limits;
 pub(crate) mod shop;
 mod strangers;
+mod till;
 mod visit;
