@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::admin::Admin;
 use crate::admin::access::{Operator, Role};
+use crate::admin::draws;
 use crate::base::ids::ShowId;
 use crate::base::limits::BODY_BYTES_MAX;
 use crate::base::time::Timestamp;
@@ -30,7 +31,7 @@ const PATCH_ATTEMPTS: usize = 32;
 
 /// A settings document, member by member. Values stay the text they came as: an amount of money must
 /// not become a float on its way.
-type Document = BTreeMap<String, Box<RawValue>>;
+pub(super) type Document = BTreeMap<String, Box<RawValue>>;
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
@@ -94,6 +95,7 @@ pub async fn put(
     };
     keep_ceiling(&mut settings, before.as_ref());
     refuse_rate(&settings, before.as_ref())?;
+    refuse_draw(&settings, before.as_ref())?;
     check(&settings, before.as_ref())?;
     let action = if before.is_some() { "set" } else { "create" };
     let change = change(&admin, &operator, action, &body);
@@ -134,6 +136,7 @@ pub async fn patch(
         let mut settings = settings_of(merge(&before.settings, &wanted)?)?;
         keep_ceiling(&mut settings, Some(&before));
         refuse_rate(&settings, Some(&before))?;
+        refuse_draw(&settings, Some(&before))?;
         check(&settings, Some(&before))?;
         match admin
             .shows
@@ -200,6 +203,9 @@ struct Described<'a> {
     edition: u64,
     generation: u64,
     settings: &'a Settings,
+    /// None where the show has no draw, or the admitter has not sealed it yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    draw: Option<Value>,
     room: Value,
 }
 
@@ -217,6 +223,7 @@ async fn describe<'a>(admin: &Admin, show: &'a Show) -> Described<'a> {
         edition: show.edition.0,
         generation: show.generation.0,
         settings: &show.settings,
+        draw: show.draw.as_ref().map(draws::describe),
         room,
     }
 }
@@ -276,6 +283,16 @@ fn refuse_rate(settings: &Settings, before: Option<&Show>) -> Result<(), Problem
         .with("would_sell_out_in_s", sell_out_s))
 }
 
+/// A draw is sealed when its show begins, and every pass carries the commitment.
+fn refuse_draw(settings: &Settings, before: Option<&Show>) -> Result<(), Problem> {
+    let of = |settings: &Settings| (settings.draw, settings.beacon.clone());
+    if before.is_none_or(|show| of(&show.settings) == of(settings)) {
+        return Ok(());
+    }
+    let why = "draw and beacon are fixed at creation: passes carry the commitment".to_owned();
+    Err(refused(why))
+}
+
 pub(super) fn parse(body: &Bytes) -> Result<Document, Problem> {
     let bad = || Problem::bad_request("bad-json", "The body must be one JSON object.");
     if BODY_BYTES_MAX < body.len() {
@@ -298,7 +315,7 @@ fn check(settings: &Settings, before: Option<&Show>) -> Result<(), Problem> {
     }
 }
 
-fn refused(why: String) -> Problem {
+pub(super) fn refused(why: String) -> Problem {
     let title = "These settings cannot be used.";
     Problem::unprocessable("settings-refused", title).with("detail", why)
 }

@@ -133,7 +133,8 @@ impl Roles<'_> {
             clock(),
             holder(&backends.ids, "admitter"),
             Arc::clone(&self.changed),
-        );
+        )
+        .beside_another_for(self.rooms.split_brain_ms());
         supervisor.background("admitter", admitter.run(stop.clone()));
 
         let reconcile = Reconcile::new(Arc::clone(&backends.orders), Arc::clone(&backends.shows));

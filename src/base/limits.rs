@@ -124,11 +124,6 @@ pub const HEADERS_MAX: usize = 64;
 pub const HEADER_BYTES_MAX: usize = 65_536;
 /// Name, round and value of a draw's beacon: each a line that a person can compare.
 pub const BEACON_BYTES_MAX: usize = 200;
-/// Presence: shortest time before their turn from which fans show that they are there. A page asks
-/// four times within it, and browsers let hidden pages act once a minute only.
-pub const NEAR_S_MIN: u64 = 60;
-/// Longest such time: beyond, showing presence costs more polls than it saves slots.
-pub const NEAR_S_MAX: u64 = 3_600;
 /// Operator's message to the line, per language.
 pub const MESSAGE_BYTES_MAX: usize = 500;
 
@@ -138,9 +133,9 @@ pub const POLL_MS_MIN: u64 = 2_000;
 pub const POLL_MS_MAX: u64 = 30_000;
 /// How long before their turn fans are near the front, and ask more often than a budget may allow.
 pub const POLL_NEAR_MS: u64 = 60_000;
-/// With presence, how long a fan who showed up counts as there; those near their turn ask every
-/// quarter of it.
-pub const PRESENT_MS: u64 = POLL_NEAR_MS;
+/// With presence, how long a fan who showed up counts as there, and how long before their turn fans
+/// begin to show up, every quarter of it. Two minutes, for browsers let hidden pages act once in one.
+pub const PRESENT_MS: u64 = 2 * POLL_NEAR_MS;
 /// Polls that a fan is advised in the time their ETA shows, were it to stand still.
 pub const POLLS_PER_ETA: u64 = 10;
 /// Narrowest half of an ETA range, in seconds: ticks, polls and clocks are no finer.

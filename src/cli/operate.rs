@@ -75,6 +75,19 @@ undone. It goes on by itself when this command is interrupted; asking again show
         #[arg(long, value_name = "SHOW")]
         repeat: ShowId,
     },
+    /// Enter the number that the show's beacon has published, so that the draw can be held.
+    #[command(
+        after_help = "Only once the line is frozen, at the opening: the draw must not be known \
+before. The value is kept character by character, as fans can look it up."
+    )]
+    Beacon {
+        /// The show's id.
+        show: ShowId,
+        /// The published number.
+        value: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
 }
 
 /// One member of a show's settings, as `show set` is told it.
@@ -154,6 +167,7 @@ pub async fn show(verb: ShowVerb) -> u8 {
         ShowVerb::Close(one) => act(&one, "close").await,
         ShowVerb::Off(one) => act(&one, "off").await,
         ShowVerb::Cancel { one, repeat } => cancel::show(&one, &repeat).await,
+        ShowVerb::Beacon { show, value, admin } => beacon(&admin, &show, &value).await,
     };
     code(done)
 }
@@ -257,6 +271,16 @@ async fn act(one: &OneShow, verb: &str) -> anyhow::Result<()> {
         one.show,
         word(&answer["state"])
     ));
+    Ok(())
+}
+
+async fn beacon(admin: &AdminArgs, show: &ShowId, value: &str) -> anyhow::Result<()> {
+    let ask = Ask {
+        body: Some(serde_json::json!({ "value": value }).to_string()),
+        ..Ask::post(format!("{}/beacon", path(show)))
+    };
+    admin.ask(ask).await?;
+    print(&format!("{show}: the draw can be held with {value}"));
     Ok(())
 }
 

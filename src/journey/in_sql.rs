@@ -6,7 +6,7 @@ use crate::driver::sql::{Cells, SqlError};
 use crate::journey::fold::{DeadLetterFacts, EventFacts, Facts, RetryFacts};
 use crate::journey::store::StoreError;
 
-/// A row of `orders`, with the number of its payments and of those to pay back.
+/// A row of `orders`, with the number of its payments, and of those that are to be paid back.
 pub(super) fn order(row: &impl Cells, order: OrderId) -> Result<Facts, sqlx::Error> {
     Ok(Facts {
         order,

@@ -95,7 +95,8 @@ pub trait Store: Send + Sync + Debug {
         max: usize,
     ) -> Result<Vec<LedgerRow>, StoreError>;
 
-    /// Keeps a fact of an edition's draw. The first word stays: whoever was second goes by that.
+    /// Keeps a fact of an edition's draw. The first word stays: whoever was second goes by that. With
+    /// the seed the show's version rises, for the room is to be told what was revealed.
     async fn keep_draw(
         &self,
         show: &ShowId,
@@ -114,6 +115,9 @@ pub trait Store: Send + Sync + Debug {
 
     /// Writes an audit row for an act that changes no show.
     async fn audit(&self, change: &Change) -> Result<(), StoreError>;
+
+    /// Writes something that changes nothing, to learn whether writing is possible at all.
+    async fn try_write(&self) -> Result<(), StoreError>;
 }
 
 /// An operator's act: who does what, for the audit.

@@ -107,12 +107,11 @@ async fn sections(
 }
 
 async fn sale(conn: &mut PgConnection, show: &ShowId) -> Result<Sale, sqlx::Error> {
-    let is_cancelled: Option<bool> =
-        sqlx::query_scalar("select cancelled_at_ms is not null from shows where show = $1")
-            .bind(show.as_str())
-            .fetch_optional(conn)
-            .await?;
-    Ok(in_sql::sale(is_cancelled))
+    let row = sqlx::query("select cancelled_at_ms from shows where show = $1")
+        .bind(show.as_str())
+        .fetch_optional(conn)
+        .await?;
+    row.as_ref().map_or(Ok(Sale::On), in_sql::sale)
 }
 
 async fn said(conn: &mut PgConnection, show: &ShowId) -> Result<Option<Stock>, sqlx::Error> {

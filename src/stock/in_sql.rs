@@ -26,12 +26,10 @@ pub(super) fn section(row: &impl Cells) -> Result<SectionStock, sqlx::Error> {
     })
 }
 
-/// Whether a show still sells: whether it was cancelled, where there is such a show.
-pub(super) const fn sale(is_cancelled: Option<bool>) -> Sale {
-    match is_cancelled {
-        Some(true) => Sale::Cancelled,
-        Some(false) | None => Sale::On,
-    }
+/// A row of `shows`.
+pub(super) fn sale(row: &impl Cells) -> Result<Sale, sqlx::Error> {
+    let cancelled_at: Option<i64> = row.cell("cancelled_at_ms")?;
+    Ok(cancelled_at.map_or(Sale::On, |_| Sale::Cancelled))
 }
 
 /// A row of `show_stock`.

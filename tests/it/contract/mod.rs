@@ -3,6 +3,7 @@
 mod admin;
 mod admissions;
 mod admitter;
+mod admitter_draw;
 mod dead_letters;
 mod desk;
 mod gate;
@@ -21,7 +22,7 @@ mod orders_sections;
 mod payment_provider;
 mod postgres;
 mod provider;
-mod room;
+pub(crate) mod room;
 mod room_batch;
 mod room_in_redis;
 mod shop;

@@ -85,15 +85,23 @@ async fn a_show_that_is_called_off_is_paid_back_and_everybody_is_told() {
     );
     assert_eq!(ended.out.lines().last(), Some(last.as_str()));
 
-    let (status, opened) = operator
-        .ask(&format!("POST /admin/v1/shows/{SHOW}/open"), &Value::Null)
-        .await;
-    assert_eq!(
-        (status, &opened["type"]),
-        (409, &json!("urn:catraca:problem:show-cancelled"))
-    );
     let (status, refused) = third.try_hold().await;
     assert!(matches!(status, 401 | 409), "{refused}");
+    everybody_is_told(&running).await;
+    for order in [&paid, &alone] {
+        until("the order has arrived", || async {
+            let line = format!("GET /admin/v1/orders/{order}/journey");
+            let (_, journey) = operator.ask(&line, &Value::Null).await;
+            (journey["stopped"].is_null() && journey["status"] == "refunded").then_some(())
+        })
+        .await;
+    }
+    the_show_stays_closed(&running, &operator).await;
+    running.stop().await;
+}
+
+/// Each customer of what became of their order, in words that say why.
+async fn everybody_is_told(running: &Running) {
     let expected: BTreeMap<String, usize> = [
         ("Pedido confirmado: Small Sale", 2),
         ("Pedido cancelado: Small Sale", 1),
@@ -103,31 +111,30 @@ async fn a_show_that_is_called_off_is_paid_back_and_everybody_is_told() {
     .map(|(subject, count)| (subject.to_owned(), count))
     .into();
     until("everybody is told", || async {
-        (subjects(&running) == expected).then_some(())
+        (subjects(running) == expected).then_some(())
     })
     .await;
-    for order in [&paid, &alone] {
-        until("the order has arrived", || async {
-            let line = format!("GET /admin/v1/orders/{order}/journey");
-            let (_, journey) = operator.ask(&line, &Value::Null).await;
-            (journey["stopped"].is_null() && journey["status"] == "refunded").then_some(())
-        })
-        .await;
-    }
-    let board = running
-        .client()
-        .ask(&format!("GET /v1/shows/{SHOW}/board"), &[], &Value::Null)
-        .await;
-    assert_eq!(board.1["state"], "closed");
-    assert!(board.1["sold_out_at"].is_null(), "{}", board.1);
+}
+
+/// And nothing is for sale, nothing looks sold out, and the checker finds nothing broken.
+async fn the_show_stays_closed(running: &Running, operator: &Operator) {
+    let open = format!("POST /admin/v1/shows/{SHOW}/open");
+    let (status, opened) = operator.ask(&open, &Value::Null).await;
+    let word = json!("urn:catraca:problem:show-cancelled");
+    assert_eq!((status, &opened["type"]), (409, &word));
+    let ask = async |path: &str| {
+        let line = format!("GET /v1/shows/{SHOW}/{path}");
+        running.client().ask(&line, &[], &Value::Null).await.1
+    };
+    let board = ask("board").await;
+    assert_eq!(board["state"], "closed");
+    assert!(board["sold_out_at"].is_null(), "{board}");
     until("nothing is for sale", || async {
-        let line = format!("GET /v1/shows/{SHOW}/seats");
-        let (_, seats) = running.client().ask(&line, &[], &Value::Null).await;
-        (seats["sections"] == json!([])).then_some(())
+        (ask("seats").await["sections"] == json!([])).then_some(())
     })
     .await;
     let paths = Paths {
-        data_dir: folder.path().to_owned(),
+        data_dir: running.folder.clone(),
         histories: Vec::new(),
     };
     until("the checker finds nothing broken", || async {
@@ -135,7 +142,6 @@ async fn a_show_that_is_called_off_is_paid_back_and_everybody_is_told() {
         found(&verdicts, Finding::Broken).is_empty().then_some(())
     })
     .await;
-    running.stop().await;
 }
 
 async fn buy(visitor: &Visitor) -> String {
