@@ -139,6 +139,7 @@ pub(super) struct Touching(pub(super) FanId);
 
 impl Ask for Touching {
     type Answer = Touched;
+    const KIND: &'static str = "touch";
 
     fn command(asks: Vec<Self>) -> Command {
         Command::Touch {

@@ -68,9 +68,12 @@ impl Key {
         match self {
             Self::Room | Self::Quota => "hash",
             Self::Seq => "string",
-            Self::Queue | Self::Returned | Self::Standby | Self::Admissions | Self::Claimed => {
-                "zset"
-            }
+            Self::Queue
+            | Self::Returned
+            | Self::Standby
+            | Self::Admissions
+            | Self::Claimed
+            | Self::Seen => "zset",
             Self::Ledger => "stream",
         }
     }

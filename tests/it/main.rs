@@ -13,6 +13,4 @@ mod house; // does the code keep its own rules?
 mod model; // is the definition what we promise?
 mod sim; // do the promises hold when things break?
 
-mod chaos; // ...with real servers and cut cables?
-
 mod support; // what several chapters need

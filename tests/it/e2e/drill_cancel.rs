@@ -135,6 +135,7 @@ async fn the_show_stays_closed(running: &Running, operator: &Operator) {
     .await;
     let paths = Paths {
         data_dir: running.folder.clone(),
+        database: None,
         histories: Vec::new(),
     };
     until("the checker finds nothing broken", || async {
