@@ -338,3 +338,79 @@ async fn a_draw_is_decided_at_creation_and_its_secret_is_nobody_elses() {
         "it is public with the seed"
     );
 }
+
+#[tokio::test]
+async fn what_was_sold_keeps_its_currency_and_something_stays_for_sale() {
+    let world = World::open().await;
+    let made = world.ask("admin", "PUT /admin/v1/shows/s", None, settings());
+    assert_eq!(made.await.0, StatusCode::CREATED);
+    let dollars = r#"{"sections": [{"name": "B", "seats": 600, "price": {"amount": 90.00, "currency": "USD"}}]}"#;
+    let dollars: Value = serde_json::from_str(dollars).unwrap();
+    for (change, says) in [
+        (dollars, "must keep its currency, BRL"),
+        (json!({"sections": []}), "must keep at least one"),
+        (json!({"sections": null}), "must keep at least one"),
+    ] {
+        let line = "PATCH /admin/v1/shows/s";
+        let (status, _, body) = world.ask("operator", line, None, change).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{body}");
+        let detail = body["detail"].as_str().unwrap();
+        assert!(detail.contains(says), "{detail}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_operators_at_once_all_get_their_change() {
+    let world = World::open().await;
+    let made = world.ask("admin", "PUT /admin/v1/shows/s", None, settings());
+    assert_eq!(made.await.0, StatusCode::CREATED);
+    let changes = (1..=20).map(|capacity| {
+        let change = json!({ "capacity": capacity });
+        world.ask("operator", "PATCH /admin/v1/shows/s", None, change)
+    });
+    for (status, _, body) in futures_util::future::join_all(changes).await {
+        assert_eq!(status, StatusCode::OK, "{body}");
+    }
+    let (_, etag, _) = world
+        .ask("viewer", "GET /admin/v1/shows/s", None, json!({}))
+        .await;
+    assert_eq!(etag.as_deref(), Some("\"21\""));
+}
+
+#[tokio::test]
+async fn a_show_is_cancelled_by_an_admin_who_means_it() {
+    let world = World::open().await;
+    let made = world.ask("admin", "PUT /admin/v1/shows/s", None, settings());
+    assert_eq!(made.await.0, StatusCode::CREATED);
+    let cancel = "POST /admin/v1/shows/s/cancel";
+    for (token, body, expected) in [
+        ("operator", json!({"show": "s"}), 403),
+        ("admin", json!({}), 422),
+        ("admin", json!({"show": "t"}), 422),
+        ("admin", json!({"show": "s"}), 200),
+        ("admin", json!({"show": "s"}), 200),
+    ] {
+        let (status, etag, told) = world.ask(token, cancel, None, body).await;
+        assert_eq!(status.as_u16(), expected, "{told}");
+        if expected == 200 {
+            assert_eq!(
+                (&told["state"], etag.as_deref()),
+                (&json!("closed"), Some("\"2\""))
+            );
+            assert!(told["cancelled_at"].is_string(), "{told}");
+        }
+    }
+    let nowhere = "POST /admin/v1/shows/t/cancel";
+    let (status, _, _) = world
+        .ask("admin", nowhere, None, json!({"show": "t"}))
+        .await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    for verb in ["open", "pause", "off"] {
+        let line = format!("POST /admin/v1/shows/s/{verb}");
+        let (status, _, body) = world.ask("admin", &line, None, json!({})).await;
+        assert_eq!(
+            (status.as_u16(), &body["type"]),
+            (409, &json!("urn:catraca:problem:show-cancelled"))
+        );
+    }
+}
