@@ -1,13 +1,14 @@
 //! Shows in SQLite: one row a show, the copied ledger, the audit.
 
 use async_trait::async_trait;
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{Row, Sqlite as Db, Transaction};
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{Sqlite as Db, Transaction};
 
-use crate::base::ids::{Edition, Generation, Number, Place, ShowId};
-use crate::base::time::Timestamp;
-use crate::driver::sql::SqlError;
+use crate::base::ids::{Edition, Generation, Number, ShowId};
 use crate::driver::sqlite::Sqlite;
+use crate::show::draw::{DrawFact, Entered};
+use crate::show::draws_in_sqlite as draws;
+use crate::show::in_sql::{int, read_ledger, read_show};
 use crate::show::settings::Settings;
 use crate::show::{Change, Checkpoint, LedgerRow, Put, Show, Store, StoreError};
 
@@ -24,24 +25,19 @@ impl InSqlite {
     }
 }
 
-impl From<SqlError> for StoreError {
-    fn from(error: SqlError) -> Self {
-        Self::Unavailable(error.into())
-    }
-}
-
-impl From<sqlx::Error> for StoreError {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Unavailable(error.into())
-    }
-}
+/// Every show with the draw of its edition.
+const SHOWS: &str = "select shows.*, secret, commitment, size, beacon_value, seed from shows \
+    left join draws on draws.show = shows.show and draws.edition = shows.edition \
+    order by shows.show";
+/// One of them.
+const SHOW: &str = "select shows.*, secret, commitment, size, beacon_value, seed from shows \
+    left join draws on draws.show = shows.show and draws.edition = shows.edition \
+    where shows.show = ?";
 
 #[async_trait]
 impl Store for InSqlite {
     async fn list(&self) -> Result<Vec<Show>, StoreError> {
-        let rows = sqlx::query("select * from shows order by show")
-            .fetch_all(&self.db.read)
-            .await?;
+        let rows = sqlx::query(SHOWS).fetch_all(&self.db.read).await?;
         rows.iter().map(read_show).collect()
     }
 
@@ -175,14 +171,39 @@ impl Store for InSqlite {
             .collect::<Result<_, sqlx::Error>>()?)
     }
 
+    async fn keep_draw(
+        &self,
+        show: &ShowId,
+        edition: Edition,
+        fact: DrawFact,
+    ) -> Result<(), StoreError> {
+        draws::keep(&self.db, (show, edition), fact).await
+    }
+
+    async fn enter_beacon(
+        &self,
+        show: &ShowId,
+        change: &Change,
+        value: &str,
+    ) -> Result<Option<Entered>, StoreError> {
+        let (db, show) = (self.db.clone(), show.clone());
+        let (change, value) = (change.clone(), value.to_owned());
+        self.db
+            .outlive(async move { draws::enter(&db, &show, &change, &value).await })
+            .await
+    }
+
     async fn audit(&self, change: &Change) -> Result<(), StoreError> {
         let mut connection = self.db.write.acquire().await?;
         insert_audit(&mut connection, None, change).await
     }
 }
 
-async fn load(db: &mut SqliteConnection, show: &ShowId) -> Result<Option<Show>, StoreError> {
-    let row = sqlx::query("select * from shows where show = ?")
+pub(super) async fn load(
+    db: &mut SqliteConnection,
+    show: &ShowId,
+) -> Result<Option<Show>, StoreError> {
+    let row = sqlx::query(SHOW)
         .bind(show.as_str())
         .fetch_optional(db)
         .await?;
@@ -304,7 +325,7 @@ async fn append_ledger(
     Ok(true)
 }
 
-async fn insert_audit(
+pub(super) async fn insert_audit(
     tx: &mut SqliteConnection,
     id: Option<&ShowId>,
     change: &Change,
@@ -323,52 +344,6 @@ async fn insert_audit(
     Ok(())
 }
 
-async fn begin(db: &Sqlite) -> Result<Transaction<'static, Db>, sqlx::Error> {
+pub(super) async fn begin(db: &Sqlite) -> Result<Transaction<'static, Db>, sqlx::Error> {
     db.write.begin_with("begin immediate").await
-}
-
-fn read_show(row: &SqliteRow) -> Result<Show, StoreError> {
-    let id: String = row.try_get("show")?;
-    let settings: String = row.try_get("settings")?;
-    let verb: Option<String> = row.try_get("verb")?;
-    let verb_version: Option<i64> = row.try_get("verb_version")?;
-    Ok(Show {
-        id: id
-            .parse()
-            .map_err(|e| StoreError::Corrupt(anyhow::Error::new(e).context(id)))?,
-        version: count(row, "version")?,
-        settings: serde_json::from_str(&settings).map_err(|e| StoreError::Corrupt(e.into()))?,
-        verb: verb_version.map(i64::unsigned_abs).zip(verb),
-        state: row.try_get("state")?,
-        edition: Edition(count(row, "edition")?),
-        generation: Generation(count(row, "generation")?),
-        mended: Generation(count(row, "mended")?),
-        ceiling: Number(count(row, "ceiling")?),
-        issued: Number(count(row, "issued")?),
-        serving: Place(count(row, "serving")?),
-        waiting: count(row, "waiting")?,
-        checkpoint_at: Timestamp::from_unix_ms(row.try_get("checkpoint_at_ms")?),
-    })
-}
-
-fn read_ledger(row: &SqliteRow) -> Result<LedgerRow, sqlx::Error> {
-    Ok(LedgerRow {
-        edition: Edition(count(row, "edition")?),
-        generation: Generation(count(row, "generation")?),
-        seq: count(row, "seq")?,
-        at: Timestamp::from_unix_ms(row.try_get("at_ms")?),
-        token: count(row, "token")?,
-        serving: Place(count(row, "serving")?),
-        kind: row.try_get("kind")?,
-        body: row.try_get("body")?,
-    })
-}
-
-fn count(row: &SqliteRow, column: &str) -> Result<u64, sqlx::Error> {
-    row.try_get::<i64, _>(column)
-        .map(|value| value.max(0).unsigned_abs())
-}
-
-fn int(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }

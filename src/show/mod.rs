@@ -1,8 +1,14 @@
 //! What an operator decides, and what must survive the loss of a room: settings, verbs, edition,
-//! generation, number ceiling, checkpoint and ledger.
+//! generation, number ceiling, draw, checkpoint and ledger.
 
+pub mod draw;
+pub mod in_postgres;
 pub mod in_sqlite;
 pub mod settings;
+
+mod draws_in_postgres;
+mod draws_in_sqlite;
+mod in_sql;
 
 use std::fmt::Debug;
 
@@ -10,6 +16,7 @@ use async_trait::async_trait;
 
 use crate::base::ids::{Edition, Generation, Number, Place, ShowId};
 use crate::base::time::Timestamp;
+use crate::show::draw::{Draw, DrawFact, Entered};
 use crate::show::settings::Settings;
 
 /// Shows in SQL. Every method is one transaction, and repeating it is harmless.
@@ -82,6 +89,23 @@ pub trait Store: Send + Sync + Debug {
         max: usize,
     ) -> Result<Vec<LedgerRow>, StoreError>;
 
+    /// Keeps a fact of an edition's draw. The first word stays: whoever was second goes by that.
+    async fn keep_draw(
+        &self,
+        show: &ShowId,
+        edition: Edition,
+        fact: DrawFact,
+    ) -> Result<(), StoreError>;
+
+    /// Keeps the value of the beacon that the show's draw waits for, and its audit row, where
+    /// [`draw::enter`] lets it. `Ok(None)`: no such show.
+    async fn enter_beacon(
+        &self,
+        show: &ShowId,
+        change: &Change,
+        value: &str,
+    ) -> Result<Option<Entered>, StoreError>;
+
     /// Writes an audit row for an act that changes no show.
     async fn audit(&self, change: &Change) -> Result<(), StoreError>;
 }
@@ -122,6 +146,8 @@ pub struct Show {
     pub mended: Generation,
     /// The highest number the room may issue.
     pub ceiling: Number,
+    /// The draw of the edition; none where it has not been sealed, or the show has none.
+    pub draw: Option<Draw>,
     /// The last checkpoint's last number.
     pub issued: Number,
     /// The last checkpoint's serving.

@@ -15,4 +15,5 @@ mod room_loss;
 mod room_rate;
 mod room_states;
 mod scripts;
+mod twins;
 mod witness;

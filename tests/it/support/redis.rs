@@ -1,10 +1,11 @@
 //! A private Redis or Valkey: its own port, its own folder, nothing on disk, gone with the value.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::free_port;
 use crate::support::need::Need;
 
 /// How long a server may take to answer for the first time.
@@ -178,9 +179,4 @@ impl Drop for Server {
         drop(self.child.kill());
         drop(self.child.wait());
     }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
 }

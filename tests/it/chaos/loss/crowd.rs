@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::time::Duration;
 
-use catraca::base::ids::{Edition, FanId, Generation, IdSource, Number};
+use catraca::base::ids::{Edition, FanId, Generation, IdSource, Number, Place as InLine};
 use catraca::base::limits::BATCH_MAX;
 use catraca::room::Store as RoomStore;
 use catraca::room::in_redis::InRedis;
@@ -140,6 +140,7 @@ impl Crowd {
             number: Number(*number),
             edition: Edition(1),
             generation: Generation(1),
+            place: None,
         };
         let restoring = fans.iter().map(pass).collect();
         match self.say(Command::Restore { restoring }).await {
@@ -278,7 +279,7 @@ fn tail(crowd: &Crowd, entries: &[LedgerEntry], struck: Instant) -> (usize, Dura
 
 /// After the loss, but for those who came late or whose call was lost, numbers rise.
 fn in_order(entries: &[LedgerEntry], late: &BTreeSet<FanId>) {
-    let mut last = Number(0);
+    let mut last = InLine(0);
     for entry in entries
         .iter()
         .filter(|entry| Generation(1) < entry.generation)
@@ -286,9 +287,9 @@ fn in_order(entries: &[LedgerEntry], late: &BTreeSet<FanId>) {
         let Change::Called(called) = &entry.change else {
             continue;
         };
-        for (fan, number) in called.fans.iter().filter(|(fan, _)| !late.contains(fan)) {
-            assert!(last < *number, "{fan}: {number} was called after {last}");
-            last = *number;
+        for (fan, place) in called.fans.iter().filter(|(fan, _)| !late.contains(fan)) {
+            assert!(last < *place, "{fan}: {place} was called after {last}");
+            last = *place;
         }
     }
 }

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use catraca::base::ids::{Edition, Generation, Number, ShowId};
 use catraca::room::model::command::{Command, Outcome};
 use catraca::room::{self, StoreError as RoomError};
+use catraca::show::draw::{DrawFact, Entered};
 use catraca::show::settings::Settings;
 use catraca::show::{Change, Checkpoint, LedgerRow, Put, Show, Store, StoreError};
 use tokio::sync::Notify;
@@ -175,6 +176,24 @@ impl Store for Sql {
     ) -> Result<Vec<LedgerRow>, StoreError> {
         self.step().await;
         self.there()?.ledger(show, edition, after, max).await
+    }
+
+    async fn keep_draw(
+        &self,
+        show: &ShowId,
+        edition: Edition,
+        fact: DrawFact,
+    ) -> Result<(), StoreError> {
+        self.there()?.keep_draw(show, edition, fact).await
+    }
+
+    async fn enter_beacon(
+        &self,
+        show: &ShowId,
+        change: &Change,
+        value: &str,
+    ) -> Result<Option<Entered>, StoreError> {
+        self.there()?.enter_beacon(show, change, value).await
     }
 
     async fn audit(&self, change: &Change) -> Result<(), StoreError> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use catraca::base::ids::{FanId, IdSource, ShowId};
 use catraca::base::secret::Secret;
-use catraca::base::time::ManualClock;
+use catraca::base::time::{ManualClock, Timestamp};
 use catraca::gateway::settings::Settings;
 use catraca::gateway::upstreams::{Gate, Route, RouteGate, Upstream, orders_routes};
 use catraca::gateway::{Gateway, GatewayState, Parts, router};
@@ -127,17 +127,24 @@ pub(crate) struct Ana {
 
 /// How a test changes a gateway.
 pub(crate) struct Plan {
+    /// The room's time at the beginning.
+    pub(crate) now: Timestamp,
     pub(crate) state: RoomState,
     pub(crate) settings: Settings,
     pub(crate) server: ServerSettings,
     /// Instead of the shop's.
     pub(crate) upstream: Option<String>,
+    /// Instead of all three.
+    pub(crate) upstreams: Option<BTreeMap<String, Upstream>>,
+    /// Instead of theirs.
+    pub(crate) routes: Option<Vec<Route>>,
 }
 
 impl Default for Plan {
     fn default() -> Self {
         let trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
         Self {
+            now: at(1_800_000_000_000),
             state: RoomState::Open,
             settings: Settings {
                 trusted_proxies,
@@ -146,6 +153,8 @@ impl Default for Plan {
             },
             server: ServerSettings::default(),
             upstream: None,
+            upstreams: None,
+            routes: None,
         }
     }
 }
@@ -161,7 +170,7 @@ impl Door {
 
     pub(crate) async fn planned(plan: Plan) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let clock = Arc::new(ManualClock::at(at(1_800_000_000_000)));
+        let clock = Arc::new(ManualClock::at(plan.now));
         let file = folder.path().join("room.db");
         let room = InMemory::open(&file, clock.clone()).await.unwrap();
         let cable = Arc::new(Cable {
@@ -182,8 +191,10 @@ impl Door {
             ids: Arc::new(IdSource::seeded(1)),
             clock: clock.clone(),
             settings: plan.settings,
-            upstreams: upstreams(plan.upstream.as_ref().unwrap_or(&address)),
-            routes: routes(),
+            upstreams: plan
+                .upstreams
+                .unwrap_or_else(|| upstreams(plan.upstream.as_ref().unwrap_or(&address))),
+            routes: plan.routes.unwrap_or_else(routes),
         });
         let gateway = gateway.unwrap();
         gateway.boards().step().await.unwrap();
