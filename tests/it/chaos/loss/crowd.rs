@@ -174,15 +174,7 @@ async fn a_full_line_comes_back() {
     let begun = Instant::now();
     crowd.join(count).await;
     let joined_in = begun.elapsed();
-    // The last in line speak to the gateway.
-    let mut sample = Fans::default();
-    for way in [Way::Poller, Way::Page, Way::Poller, Way::Page] {
-        let mut fan = sample
-            .join_one(&place, (Kind::Waiting, way, "waiting"))
-            .await;
-        fan.generation = 1;
-        sample.all.push(fan);
-    }
+    let mut sample = the_last_in_line(&place).await;
     crowd.live(&place, Instant::now() + LIFE).await;
     let waiting = place.board().await.unwrap().waiting;
 
@@ -228,6 +220,19 @@ async fn a_full_line_comes_back() {
         late.len(),
         crowd.ends.len(),
     );
+}
+
+/// The last in line speak to the gateway.
+async fn the_last_in_line(place: &Place) -> Fans {
+    let mut sample = Fans::default();
+    for way in [Way::Poller, Way::Page, Way::Poller, Way::Page] {
+        let mut fan = sample
+            .join_one(place, (Kind::Waiting, way, "waiting"))
+            .await;
+        fan.generation = 1;
+        sample.all.push(fan);
+    }
+    sample
 }
 
 /// Serving has passed some of the late. They show their passes now, and are called before others.
