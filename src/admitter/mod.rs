@@ -5,6 +5,7 @@
 //! The loop is a step and a rhythm: `step.rs` visits the shows that are due; here is how long to
 //! rest. Nothing is remembered that a successor would need.
 
+mod draw;
 pub mod ledger;
 pub mod mend;
 pub mod pace;
@@ -20,7 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::admitter::step::Led;
-use crate::base::ids::ShowId;
+use crate::base::ids::{IdSource, ShowId};
 use crate::base::time::Clock;
 use crate::room::Rooms;
 use crate::show::{Show, Store};
@@ -35,6 +36,8 @@ pub struct Admitter {
     shows: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     holder: String,
+    /// The secrets of draws.
+    ids: IdSource,
     split_brain_ms: u64,
     nudge: Arc<Notify>,
     listed_at: Option<Instant>,
@@ -57,6 +60,7 @@ impl Admitter {
             shows,
             clock,
             holder,
+            ids: IdSource::random(),
             split_brain_ms: 0,
             nudge,
             listed_at,

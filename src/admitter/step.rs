@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::admitter::Admitter;
+use crate::admitter::draw::{Turn, is_unsealed};
 use crate::admitter::ledger::row_of;
 use crate::admitter::mend::{Attempt, MendError, Unfinished, is_whole, mend};
 use crate::admitter::pace::{Pace, Seen};
@@ -14,12 +15,14 @@ use crate::base::limits::{
     LEASE_TTL_MS, LEDGER_COPY_EVERY_MS, LEDGER_COPY_MAX, NUMBER_BLOCK, TICK_EVERY_MS,
 };
 use crate::room::StoreError as RoomError;
-use crate::room::model::command::{Board, RoomState, Step, Tick, Ticked};
+use crate::room::model::command::{Board, RoomState, Step, Tick, Ticked, Why};
 use crate::show::{Checkpoint, Show, StoreError as ShowError};
 use crate::telemetry::metrics;
 
 const TICK_EVERY: Duration = Duration::from_millis(TICK_EVERY_MS);
 const COPY_EVERY: Duration = Duration::from_millis(LEDGER_COPY_EVERY_MS);
+/// After a tick that could not look far enough.
+const AT_ONCE: Duration = Duration::from_millis(1);
 /// How often a board is read, a checkpoint kept, and a follower asks for the lead.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -31,6 +34,7 @@ pub struct Led {
     board_at: Instant,
     board: Option<Board>,
     pace: Option<Pace>,
+    pub(super) turn: Turn,
     /// A mend that somebody has begun and not finished.
     unfinished: Option<Unfinished>,
 }
@@ -44,6 +48,7 @@ impl Led {
             board_at: now,
             board: None,
             pace: None,
+            turn: Turn::default(),
             unfinished: None,
         }
     }
@@ -77,7 +82,7 @@ impl Led {
 
 /// Why a visit ended early.
 #[derive(Debug, thiserror::Error)]
-enum VisitError {
+pub(super) enum VisitError {
     #[error(transparent)]
     Room(#[from] RoomError),
     #[error(transparent)]
@@ -92,7 +97,13 @@ enum VisitError {
 impl Admitter {
     pub(super) async fn visit(&mut self, show: &Show, led: &mut Led) {
         let now = Instant::now();
-        let outcome = match self.try_visit(show, led, now).await {
+        let visited = if is_unsealed(show) {
+            led.tick_at = now + TICK_EVERY;
+            self.seal(show).await
+        } else {
+            self.try_visit(show, led, now).await
+        };
+        let outcome = match visited {
             Err(VisitError::Room(RoomError::Unfenced) | VisitError::Behind) => {
                 self.mend(show, led).await
             }
@@ -153,30 +164,33 @@ impl Admitter {
     }
 
     async fn tick(&mut self, show: &Show, led: &mut Led, now: Instant) -> Result<(), VisitError> {
-        let Some(board) = &led.board else {
+        let Some(board) = led.board.clone() else {
             return Ok(());
         };
-        let seen = seen_of(board);
+        let seen = seen_of(&board);
         let pace = led.pace.get_or_insert_with(|| Pace::resume(board.measured));
-        let want = pace.ask(seen);
+        let (want, measured) = (pace.ask(seen), pace.measured());
         let tick = Tick {
             holder: self.holder.clone(),
             want,
             lease_ttl_ms: LEASE_TTL_MS,
-            measured: pace.measured(),
-            drawn: None,
+            measured,
+            drawn: led.drawn(&board, want).await,
         };
         match self.rooms.tick(&show.id, tick).await? {
             Ticked::Follower { holder } => {
                 metrics::tick("follower");
                 tracing::debug!(show.id = %show.id, lease.holder = holder, "another admitter leads");
                 led.pace = None;
+                led.turn = Turn::default();
                 led.tick_at = now + SECOND;
             }
             Ticked::Leader(step) => {
                 metrics::tick(step.why.word());
                 metrics::called(step.count);
+                let pace = led.pace.get_or_insert_default();
                 pace.after(self.clock.now(), want, &step, seen);
+                led.turn.at = step.draw.map(|draw| (draw, step.serving));
                 led.tick_at = now + rest(&step);
                 if board.state != step.state {
                     tracing::info!(show.id = %show.id, state = step.state.word(), "room state");
@@ -184,6 +198,9 @@ impl Admitter {
                 }
                 let generation = board.generation;
                 self.raise_ceiling(show, generation, &step).await?;
+                if step.opening {
+                    self.draw_lots(show, &step).await?;
+                }
             }
         }
         Ok(())
@@ -281,6 +298,10 @@ impl Admitter {
 /// How long to rest after a tick: a tenth of a second, or until the quota frees something, or a
 /// second where nothing can happen but by an operator's hand.
 fn rest(step: &Step) -> Duration {
+    // There is more to look at, or a place to go on from that was not known.
+    if matches!(step.why, Why::Looked | Why::Moved) {
+        return AT_ONCE;
+    }
     match step.state {
         RoomState::Closed | RoomState::SoldOut | RoomState::Off => SECOND,
         RoomState::Scheduled

@@ -13,7 +13,7 @@ mod exact_rate;
 mod facts;
 mod files;
 mod gate;
-mod in_sqlite;
+mod in_sql;
 mod in_turn;
 mod joins;
 mod journal;

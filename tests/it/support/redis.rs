@@ -11,59 +11,28 @@ use crate::support::need::Need;
 /// How long a server may take to answer for the first time.
 const START_MAX: Duration = Duration::from_secs(20);
 /// Ports to try: between finding one free and using it, somebody else may take it.
-const STARTS_MAX: u32 = 5;
+const STARTS_MAX: usize = 5;
 
 /// A server that runs.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
-    port: u16,
+    launch: Launch,
+}
+
+/// How it is started, and started again.
+#[derive(Debug)]
+struct Launch {
     program: PathBuf,
+    port: u16,
+    folder: tempfile::TempDir,
     settings: Vec<String>,
     /// A library to load before the server's own.
     preload: Option<PathBuf>,
-    folder: tempfile::TempDir,
 }
 
-impl Server {
-    /// Starts one. `None` where this machine has no such server and may do without.
-    pub(crate) fn start(need: &Need) -> Option<Self> {
-        Self::start_with(need, &["--maxmemory-policy", "noeviction"])
-    }
-
-    /// Starts one with these settings beside the usual ones.
-    pub(crate) fn start_with(need: &Need, settings: &[&str]) -> Option<Self> {
-        Self::start_under(need, settings, None)
-    }
-
-    /// The same, with a library loaded before its own.
-    pub(crate) fn start_under(
-        need: &Need,
-        settings: &[&str],
-        preload: Option<PathBuf>,
-    ) -> Option<Self> {
-        let program = need.find()?;
-        let settings: Vec<String> = settings.iter().map(|&word| word.to_owned()).collect();
-        for _ in 0..STARTS_MAX {
-            let (port, folder) = (free_port(), tempfile::tempdir().unwrap());
-            let mut server = Self {
-                child: Command::new("true").spawn().unwrap(),
-                port,
-                program: program.clone(),
-                settings: settings.clone(),
-                preload: preload.clone(),
-                folder,
-            };
-            server.spawn();
-            if server.answers() {
-                return Some(server);
-            }
-        }
-        panic!("{} does not start", need.what);
-    }
-
-    fn spawn(&mut self) {
-        drop(self.child.wait());
+impl Launch {
+    fn spawn(&self) -> Child {
         let mut command = Command::new(&self.program);
         command
             .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1"])
@@ -75,7 +44,68 @@ impl Server {
         if let Some(library) = &self.preload {
             command.env("LD_PRELOAD", library);
         }
-        self.child = command.spawn().unwrap();
+        command.spawn().unwrap()
+    }
+}
+
+impl Server {
+    /// Starts one. `None` where this machine has no such server and may do without.
+    pub(crate) fn start(need: &Need) -> Option<Self> {
+        Self::start_with(need, &["--maxmemory-policy", "noeviction"])
+    }
+
+    /// Starts one with these settings beside the usual ones.
+    pub(crate) fn start_with(need: &Need, settings: &[&str]) -> Option<Self> {
+        Self::start_on(
+            need,
+            std::iter::repeat_with(free_port).take(STARTS_MAX),
+            settings,
+        )
+    }
+
+    /// Starts one at the first of these ports that nobody has.
+    pub(crate) fn start_on(
+        need: &Need,
+        ports: impl IntoIterator<Item = u16>,
+        settings: &[&str],
+    ) -> Option<Self> {
+        Self::launch(need, ports, settings, None)
+    }
+
+    /// Starts one with a library loaded before its own.
+    pub(crate) fn start_under(need: &Need, settings: &[&str], library: PathBuf) -> Option<Self> {
+        let ports = std::iter::repeat_with(free_port).take(STARTS_MAX);
+        Self::launch(need, ports, settings, Some(library))
+    }
+
+    fn launch(
+        need: &Need,
+        ports: impl IntoIterator<Item = u16>,
+        settings: &[&str],
+        preload: Option<PathBuf>,
+    ) -> Option<Self> {
+        let program = need.find()?;
+        let settings: Vec<String> = settings.iter().map(|&word| word.to_owned()).collect();
+        for port in ports {
+            let launch = Launch {
+                program: program.clone(),
+                port,
+                folder: tempfile::tempdir().unwrap(),
+                settings: settings.clone(),
+                preload: preload.clone(),
+            };
+            let child = launch.spawn();
+            let mut server = Self { child, launch };
+            if server.answers() {
+                return Some(server);
+            }
+        }
+        panic!("{} does not start", need.what);
+    }
+
+    /// Where it listens, on this machine.
+    pub(crate) const fn port(&self) -> u16 {
+        self.launch.port
     }
 
     /// Dies at once, as with `kill -9`.
@@ -86,13 +116,13 @@ impl Server {
 
     /// Lives again on the same port, with what is left in its folder.
     pub(crate) fn live_again(&mut self) {
-        self.spawn();
+        self.child = self.launch.spawn();
         assert!(self.answers(), "the server does not start again");
     }
 
     /// What is in its folder is gone.
     pub(crate) fn wipe_disk(&self) {
-        for entry in std::fs::read_dir(self.folder.path()).unwrap() {
+        for entry in std::fs::read_dir(self.launch.folder.path()).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 std::fs::remove_dir_all(path).unwrap();
@@ -103,7 +133,7 @@ impl Server {
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        ([127, 0, 0, 1], self.port).into()
+        ([127, 0, 0, 1], self.launch.port).into()
     }
 
     /// Runs a command.
@@ -132,7 +162,7 @@ impl Server {
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}/", self.port)
+        format!("redis://127.0.0.1:{}/", self.launch.port)
     }
 
     /// A plain connection, to look inside and to meddle.
@@ -163,7 +193,7 @@ impl Server {
         while Instant::now() < end && self.child.try_wait().unwrap().is_none() {
             let client = redis::Client::open(self.url()).unwrap();
             if let Ok(mut connection) = client.get_connection()
-                && redis::cmd("PING").query::<String>(&mut connection).is_ok()
+                && is_there(redis::cmd("PING").query::<String>(&mut connection))
             {
                 return true;
             }
@@ -178,5 +208,13 @@ impl Drop for Server {
         // It may have ended by itself; there is nothing to do about either.
         drop(self.child.kill());
         drop(self.child.wait());
+    }
+}
+
+/// Whether somebody answered, be it that a password is missing.
+fn is_there(answer: redis::RedisResult<String>) -> bool {
+    match answer {
+        Ok(_) => true,
+        Err(error) => error.code() == Some("NOAUTH"),
     }
 }

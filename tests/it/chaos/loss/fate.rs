@@ -132,6 +132,10 @@ impl Store for Sql {
         self.there()?.verb(show, change, verb).await
     }
 
+    async fn cancel(&self, show: &ShowId, change: &Change) -> Result<Option<Show>, StoreError> {
+        self.there()?.cancel(show, change).await
+    }
+
     async fn begin_mend(&self, seen: &Show, ceiling: Number) -> Result<bool, StoreError> {
         self.step().await;
         self.there()?.begin_mend(seen, ceiling).await
@@ -198,5 +202,9 @@ impl Store for Sql {
 
     async fn audit(&self, change: &Change) -> Result<(), StoreError> {
         self.there()?.audit(change).await
+    }
+
+    async fn try_write(&self) -> Result<(), StoreError> {
+        self.there()?.try_write().await
     }
 }

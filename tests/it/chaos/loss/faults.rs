@@ -49,7 +49,7 @@ impl Fault {
         match self {
             Self::Killed(flushed) => Server::start_with(need, &file(flushed)),
             Self::KilledOnASlowDisk => {
-                Server::start_under(need, &file("everysec"), Some(slow_disk::library()))
+                Server::start_under(need, &file("everysec"), slow_disk::library())
             }
             _ => Server::start(need),
         }

@@ -27,6 +27,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::RwLock;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -55,6 +56,8 @@ pub(crate) struct Door {
 pub(crate) struct Cable {
     room: InMemory,
     is_cut: AtomicBool,
+    /// Whoever has this for writing keeps every answer back.
+    pub(crate) held: RwLock<()>,
 }
 
 impl Cable {
@@ -68,7 +71,9 @@ impl Cable {
 
     fn check(&self) -> Result<(), StoreError> {
         if self.is_cut.load(Ordering::SeqCst) {
-            return Err(StoreError::Unavailable(anyhow::anyhow!("the cable is cut")));
+            return Err(StoreError::Unavailable(
+                anyhow::anyhow!("the cable is cut").into(),
+            ));
         }
         Ok(())
     }
@@ -78,6 +83,7 @@ impl Cable {
 impl Store for Cable {
     async fn apply(&self, show: &ShowId, command: &Command) -> Result<Outcome, StoreError> {
         self.check()?;
+        let _free = self.held.read().await;
         self.room.apply(show, command).await
     }
 
@@ -176,6 +182,7 @@ impl Door {
         let cable = Arc::new(Cable {
             room,
             is_cut: AtomicBool::new(false),
+            held: RwLock::default(),
         });
         let rooms = Rooms::new(cable.clone());
         for step in new_room(room_settings(), plan.state) {
@@ -224,7 +231,19 @@ impl Door {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Answer {
-        let uri = format!("http://{}{path}", self.address);
+        self.ask_at(self.address, (method, path), headers, body)
+            .await
+    }
+
+    /// The same of somebody else.
+    pub(crate) async fn ask_at(
+        &self,
+        address: SocketAddr,
+        (method, path): (&str, &str),
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let uri = format!("http://{address}{path}");
         let mut request = http::Request::builder().method(method).uri(uri);
         for (name, value) in headers {
             request = request.header(*name, *value);

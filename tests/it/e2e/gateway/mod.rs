@@ -1,8 +1,11 @@
 //! The gateway over real sockets, with an embedded room behind it and a small shop.
 
 mod away;
+mod buyers;
+mod cable;
 mod completeness;
 mod door;
+mod draw;
 mod forwarding;
 mod gate;
 mod hostile;
@@ -10,4 +13,5 @@ mod liar;
 mod limits;
 pub(crate) mod shop;
 mod strangers;
+mod till;
 mod visit;
