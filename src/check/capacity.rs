@@ -92,6 +92,7 @@ impl Inside {
                 self.remove(*fan);
                 None
             }
+            Change::Absent { .. } => None,
         }
     }
 

@@ -86,6 +86,13 @@ impl<'a> Line<'a> {
         self.serving = self.serving.max(entry.serving);
         match &entry.change {
             Change::Called(called) => self.call(entry, called, verdict),
+            // Their turn has come; they are next on return.
+            Change::Absent { fans } => {
+                let turns = fans
+                    .iter()
+                    .map(|(fan, number)| (*fan, (*number, entry.generation)));
+                self.called.extend(turns);
+            }
             Change::Claimed { fan, .. } => {
                 if !self.called.contains_key(fan) {
                     self.breaks(
@@ -260,6 +267,13 @@ mod tests {
         assert_clean(&verdict);
         assert_eq!(verdict.looked_at[1], "2 of them to fans who had come back");
         assert_unproved(&judge(&ledger(0, vec![])), "no calls");
+        // Passed over, for nobody was there; next on return.
+        let Change::Called(first) = call(&[1]) else {
+            unreachable!("a call")
+        };
+        let absent = Change::Absent { fans: first.fans };
+        let back = vec![call(&[2]), absent, returned(1), call(&[1, 3])];
+        assert_clean(&judge(&ledger(3, back)));
     }
 
     #[test]

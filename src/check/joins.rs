@@ -33,6 +33,9 @@ impl Evidence {
                         .iter()
                         .map(|(fan, number)| (*fan, Some(*number))),
                 ),
+                Change::Absent { fans } => evidence
+                    .ledger
+                    .extend(fans.iter().map(|(fan, number)| (*fan, Some(*number)))),
                 Change::Claimed { fan, .. }
                 | Change::Extended { fan, .. }
                 | Change::Returned { fan, .. }

@@ -26,10 +26,25 @@ pub(super) struct Entry {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) enum Change {
     Called(Called),
-    Claimed { fan: FanId, until: Timestamp },
-    Extended { fan: FanId, until: Timestamp },
-    Returned { fan: FanId, place: Place },
-    Ended { fan: FanId },
+    /// Not there when their turn came: in standby without a slot.
+    Absent {
+        fans: Vec<(FanId, Number)>,
+    },
+    Claimed {
+        fan: FanId,
+        until: Timestamp,
+    },
+    Extended {
+        fan: FanId,
+        until: Timestamp,
+    },
+    Returned {
+        fan: FanId,
+        place: Place,
+    },
+    Ended {
+        fan: FanId,
+    },
 }
 
 /// The calls of one tick.
