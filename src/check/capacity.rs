@@ -94,6 +94,7 @@ impl Inside {
                 self.remove(*fan);
                 None
             }
+            Change::Absent { .. } => None,
         }
     }
 
