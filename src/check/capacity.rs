@@ -94,7 +94,6 @@ impl Inside {
                 self.remove(*fan);
                 None
             }
-            Change::Absent { .. } => None,
         }
     }
 
