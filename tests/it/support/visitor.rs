@@ -93,6 +93,13 @@ impl Visitor {
         hold["hold_id"].as_str().unwrap().to_owned()
     }
 
+    /// Asks for one seat, where that may be refused.
+    pub(crate) async fn try_hold(&self) -> (u16, Value) {
+        let wish = json!({ "section": "Floor", "quantity": 1 });
+        let (status, answer) = self.ask("POST holds", &wish).await;
+        (status.as_u16(), answer)
+    }
+
     /// Buys a hold.
     pub(crate) async fn order(&self, hold: &str, card: &str) -> (StatusCode, Value) {
         let order = json!({
