@@ -91,7 +91,7 @@ pub struct ConfigArgs {
 /// Carries out a command line.
 pub async fn run(cli: Cli) -> ExitCode {
     let code = match cli.verb {
-        Verb::Demo(args) => demo::demo(args).await,
+        Verb::Demo(args) => Box::pin(demo::demo(args)).await,
         Verb::Up(args) => serve::up(&args).await,
         Verb::Show(verb) => operate::show(verb).await,
         Verb::Journey(args) => operate::journey(args).await,
