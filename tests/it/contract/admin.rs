@@ -21,18 +21,18 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tower::ServiceExt;
 
-struct World {
+pub(super) struct World {
     router: Router,
-    db: Sqlite,
+    pub(super) db: Sqlite,
     phase: watch::Sender<Phase>,
     _folder: tempfile::TempDir,
 }
 
 /// Status, ETag, body.
-type Answer = (StatusCode, Option<String>, Value);
+pub(super) type Answer = (StatusCode, Option<String>, Value);
 
 impl World {
-    async fn open() -> Self {
+    pub(super) async fn open() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let room = InMemory::open(&folder.path().join("room.db"), clock.clone())
@@ -66,7 +66,13 @@ impl World {
         }
     }
 
-    async fn ask(&self, token: &str, line: &str, if_match: Option<&str>, body: Value) -> Answer {
+    pub(super) async fn ask(
+        &self,
+        token: &str,
+        line: &str,
+        if_match: Option<&str>,
+        body: Value,
+    ) -> Answer {
         let (method, path) = line.split_once(' ').unwrap();
         let mut request = Request::builder()
             .method(method)
@@ -91,7 +97,7 @@ impl World {
     }
 }
 
-fn settings() -> Value {
+pub(super) fn settings() -> Value {
     serde_json::from_str(
         r#"{"name": "Show", "rate": 30, "sections":
             [{"name": "B", "seats": 600, "price": {"amount": 390.10, "currency": "BRL"}}]}"#,

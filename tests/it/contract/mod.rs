@@ -1,6 +1,7 @@
 //! Does every backend keep the promise of its port?
 
 mod admin;
+mod admin_draw;
 mod admissions;
 mod admitter;
 mod admitter_draw;

@@ -54,7 +54,12 @@ impl Visitor {
         .await
     }
 
-    async fn try_ask(&self, what: &str, body: &Value) -> anyhow::Result<(StatusCode, Value)> {
+    /// Asks once, whatever the answer.
+    pub(crate) async fn try_ask(
+        &self,
+        what: &str,
+        body: &Value,
+    ) -> anyhow::Result<(StatusCode, Value)> {
         let (method, path) = what.split_once(' ').unwrap();
         let line = format!("{method} /v1/shows/{SHOW}/{path}");
         let mut headers = vec![("x-catraca-pass", self.pass.as_str())];
