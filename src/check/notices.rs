@@ -10,9 +10,11 @@ use crate::check::verdict::Verdict;
 
 /// The consumer that tells people.
 pub(super) const CONSUMER: &str = "notify";
+/// Of those below, what a sale is about.
+const CONFIRMED: &str = "OrderConfirmed";
 /// What they must be told of.
 pub(super) const KINDS: [&str; 4] = [
-    "OrderConfirmed",
+    CONFIRMED,
     "OrderDeclined",
     "OrderCancelled",
     "OrderRefunded",
@@ -26,13 +28,13 @@ pub(super) fn check(facts: &Facts, places: &Places<'_>, verdict: &mut Verdict) {
         .map(|letter| letter.event)
         .collect();
     let progress = events.groups.get(CONSUMER);
-    let mut owed = 0;
+    let mut confirmed = 0;
     for row in events
         .outbox
         .values()
         .filter(|row| KINDS.contains(&row.kind.as_str()))
     {
-        owed += 1;
+        confirmed += usize::from(row.kind == CONFIRMED);
         let is_read = places.get(&row.id).is_some_and(|mark| {
             let next = progress.and_then(|progress| progress.get(&mark.partition));
             next.is_some_and(|progress| mark.offset < progress.next)
@@ -83,7 +85,7 @@ pub(super) fn check(facts: &Facts, places: &Places<'_>, verdict: &mut Verdict) {
             }),
         }
     }
-    verdict.saw(owed, "events to tell people of");
+    verdict.saw(confirmed, "orders confirmed");
     verdict.saw(events.notices.len(), "notices");
     check_mail(facts, mail.as_ref(), verdict);
     if facts.mail.is_none() && !events.notices.is_empty() {
