@@ -10,29 +10,90 @@ use sqlx::{PgConnection, Row};
 
 use crate::base::ids::{HoldId, OrderId, ShowId, TicketId};
 use crate::base::time::Timestamp;
-use crate::orders::in_postgres::Look;
+use crate::orders::in_postgres::stock;
 use crate::orders::rows_in_sql::{self as rows, Columns};
 use crate::orders::rules::hold::{NamedSeat, Offer, PlaceHold, Wish};
 use crate::orders::rules::order::PlaceOrder;
 use crate::orders::rules::{
-    Hold, Order, Payment, PaymentId, Refusal, Status, hold, order, payment, seats,
+    Buyer, Hold, Order, Payment, PaymentId, Refusal, Status, hold, order, payment, seats,
 };
 use crate::orders::store::StoreError;
+
+const BEST_FACTS: &str = include_str!("sql/best_facts.sql");
+const ORDER_FACTS: &str = include_str!("sql/order_facts.sql");
 
 /// Free seats that are looked at first for neighbours. Only where there is no run among them are
 /// all seats of the section loaded.
 const FREE_LOOKS: i64 = 1_000;
 
-/// Free seats that a buyer looks at for each one wanted, while others look at the next ones.
-const LOOKS_PER_SEAT: i64 = 4;
+/// What a hold of the best seats depends on, where a few that nobody else looks at hold the wish; or
+/// why there can be none. They are locked, and so is the ticket.
+pub(super) async fn for_next_seats(
+    tx: &mut PgConnection,
+    buyer: &Buyer,
+    (name, quantity): (&str, u32),
+    now: Timestamp,
+) -> Result<Option<Result<hold::Facts, Refusal>>, StoreError> {
+    let row = sqlx::query(BEST_FACTS)
+        .bind(buyer.show.as_str())
+        .bind(buyer.ticket.to_string())
+        .bind(now.as_millis())
+        .bind(name)
+        .bind(i64::from(quantity))
+        .bind(stock::ticket_lock(buyer.ticket))
+        .bind(stock::section_lock(&buyer.show, name))
+        .fetch_optional(tx)
+        .await?;
+    let Some(row) = row else {
+        return Ok(Some(Err(Refusal::NoSuchShow)));
+    };
+    let offer = match row.text_or_none("section")? {
+        None => Offer::Nothing,
+        Some(_) => {
+            let section = rows::section(&row)?;
+            let free = ordinals(&row.try_get::<Vec<i64>, _>("free")?)?;
+            let found = if section.numbered {
+                seats::run(&free, quantity as usize).is_some()
+            } else {
+                quantity as usize <= free.len()
+            };
+            if !found {
+                return Ok(None);
+            }
+            let in_carts = false; // of interest only where there are too few
+            Offer::Section {
+                section,
+                free,
+                in_carts,
+            }
+        }
+    };
+    let left = true; // of interest only where there are too few
+    Ok(Some(Ok(hold_facts(&row, &buyer.show, left, offer)?)))
+}
 
-/// What a hold depends on, or why there can be none; `None` where more has to be looked at.
+/// Locks the ticket, for two holds at once could not count each other; and of the best seats the
+/// section, until nobody else looks for any.
+pub(super) async fn lock_for_hold(
+    tx: &mut PgConnection,
+    request: &PlaceHold,
+) -> Result<(), StoreError> {
+    let buyer = &request.buyer;
+    stock::lock(tx, &stock::ticket_lock(buyer.ticket)).await?;
+    match &request.wish {
+        Wish::Best { section, .. } => {
+            stock::lock(tx, &stock::section_lock(&buyer.show, section)).await
+        }
+        Wish::Named(_) => Ok(()),
+    }
+}
+
+/// What a hold depends on, or why there can be none.
 pub(super) async fn for_hold(
     tx: &mut PgConnection,
     request: &PlaceHold,
-    look: Look,
     now: Timestamp,
-) -> Result<Option<Result<hold::Facts, Refusal>>, StoreError> {
+) -> Result<Result<hold::Facts, Refusal>, StoreError> {
     let buyer = &request.buyer;
     let row = sqlx::query(
         "select settings,
@@ -52,26 +113,33 @@ pub(super) async fn for_hold(
     .fetch_optional(&mut *tx)
     .await?;
     let Some(row) = row else {
-        return Ok(Some(Err(Refusal::NoSuchShow)));
+        return Ok(Err(Refusal::NoSuchShow));
     };
     let offer = match &request.wish {
         Wish::Best { section, quantity } => {
-            section_offer(tx, &buyer.show, (section, *quantity), look).await?
+            section_offer(tx, &buyer.show, (section, *quantity)).await?
         }
-        Wish::Named(names) => Some(Offer::Seats(named_seats(tx, &buyer.show, names).await?)),
+        Wish::Named(names) => Offer::Seats(named_seats(tx, &buyer.show, names).await?),
     };
-    let Some(offer) = offer else {
-        return Ok(None);
-    };
+    let left = row.is("is_left")?;
+    Ok(Ok(hold_facts(&row, &buyer.show, left, offer)?))
+}
+
+fn hold_facts(
+    row: &PgRow,
+    show: &ShowId,
+    left: bool,
+    offer: Offer,
+) -> Result<hold::Facts, StoreError> {
     let live: Vec<String> = row.try_get("live")?;
     let parse = |id: &String| id.parse().map_err(rows::corrupt);
-    Ok(Some(Ok(hold::Facts {
-        terms: rows::terms(&buyer.show, &row.text("settings")?)?,
+    Ok(hold::Facts {
+        terms: rows::terms(show, &row.text("settings")?)?,
         live: live.iter().map(parse).collect::<Result<_, _>>()?,
         ordered: row.is("ordered")?,
-        left: row.is("is_left")?,
+        left,
         offer,
-    })))
+    })
 }
 
 /// What an order depends on, or why there can be none.
@@ -80,18 +148,12 @@ pub(super) async fn for_order(
     request: &PlaceOrder,
 ) -> Result<Result<order::Facts, Refusal>, StoreError> {
     let buyer = &request.buyer;
-    let row = sqlx::query(
-        "select s.settings, h.*,
-           (select order_id from orders where hold_id = $2) as placed,
-           exists (select from orders
-             where ticket_id = $3 and status in ('pending', 'confirmed')) as ordered
-         from shows s left join holds h on h.hold_id = $2 where s.show = $1",
-    )
-    .bind(buyer.show.as_str())
-    .bind(request.hold.to_string())
-    .bind(buyer.ticket.to_string())
-    .fetch_optional(&mut *conn)
-    .await?;
+    let row = sqlx::query(ORDER_FACTS)
+        .bind(buyer.show.as_str())
+        .bind(request.hold.to_string())
+        .bind(buyer.ticket.to_string())
+        .fetch_optional(&mut *conn)
+        .await?;
     let Some(row) = row else {
         return Ok(Err(Refusal::NoSuchShow));
     };
@@ -150,13 +212,12 @@ async fn ordered(tx: &mut PgConnection, ticket: TicketId) -> Result<bool, StoreE
     .await?)
 }
 
-/// A section's free seats; `None` where what is looked at does not hold the wish.
+/// A section with its free seats, or as many of them as decide the wish.
 async fn section_offer(
     tx: &mut PgConnection,
     show: &ShowId,
     (name, quantity): (&str, u32),
-    look: Look,
-) -> Result<Option<Offer>, StoreError> {
+) -> Result<Offer, StoreError> {
     let row = sqlx::query(
         "select c.*, exists (select from seats s
            where s.show = c.show and s.section = c.section and s.state = 'held') as in_carts
@@ -167,59 +228,23 @@ async fn section_offer(
     .fetch_optional(&mut *tx)
     .await?;
     let Some(row) = row else {
-        return Ok(Some(Offer::Nothing));
+        return Ok(Offer::Nothing);
     };
     let section = rows::section(&row)?;
-    let wanted = quantity as usize;
-    let free = match (look, section.numbered) {
-        (Look::Few, is_numbered) => {
-            let looks = match (quantity, is_numbered) {
-                (1, _) | (_, false) => 1,
-                (_, true) => LOOKS_PER_SEAT,
-            };
-            let free = next_seats(tx, show, name, looks * i64::from(quantity)).await?;
-            let found = match is_numbered {
-                true => seats::run(&free, wanted).is_some(),
-                false => wanted <= free.len(),
-            };
-            if !found {
-                return Ok(None);
-            }
-            free
+    let free = if section.numbered {
+        let first = free_seats(tx, show, name, FREE_LOOKS).await?;
+        match seats::run(&first, quantity as usize) {
+            Some(_) => first,
+            None => free_seats(tx, show, name, i64::MAX).await?,
         }
-        (Look::All, false) => free_seats(tx, show, name, i64::from(quantity)).await?,
-        (Look::All, true) => {
-            let first = free_seats(tx, show, name, FREE_LOOKS).await?;
-            match seats::run(&first, wanted) {
-                Some(_) => first,
-                None => free_seats(tx, show, name, i64::MAX).await?,
-            }
-        }
+    } else {
+        free_seats(tx, show, name, i64::from(quantity)).await?
     };
-    Ok(Some(Offer::Section {
+    Ok(Offer::Section {
         section,
         free,
         in_carts: row.is("in_carts")?,
-    }))
-}
-
-/// Ordinals of free seats that nobody else looks at, ascending, at most `max`: they are locked.
-async fn next_seats(
-    tx: &mut PgConnection,
-    show: &ShowId,
-    section: &str,
-    max: i64,
-) -> Result<Vec<u32>, StoreError> {
-    let found = sqlx::query_scalar(
-        "select ordinal from seats where show = $1 and section = $2 and state = 'free'
-         order by ordinal limit $3 for update skip locked",
-    )
-    .bind(show.as_str())
-    .bind(section)
-    .bind(max)
-    .fetch_all(tx)
-    .await?;
-    ordinals(&found)
+    })
 }
 
 /// Ordinals of free seats, ascending, at most `max`.
