@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use crate::admin::Admin;
 use crate::http::problem::Problem;
+use crate::room::StoreError;
 use crate::telemetry::Exposition;
 use crate::telemetry::phase::Phase;
 
@@ -28,21 +29,35 @@ pub async fn livez() -> &'static str {
 
 /// `GET /readyz`: 200 while the process can serve; else 503, naming what fails.
 pub async fn readyz(State(admin): State<Admin>) -> Response {
-    let word = |ok: bool| if ok { "ok" } else { "failing" };
     let phase = *admin.health.phase.borrow();
-    let database = admin.shows.list().await.is_ok();
-    let room = admin.rooms.shows().await.is_ok();
-    let status = if phase == Phase::Ready && database && room {
+    let database = database(&admin).await;
+    let room = match admin.rooms.ready().await {
+        Ok(()) => "ok",
+        Err(StoreError::Unavailable(away)) => away.outage.word(),
+        Err(StoreError::Unfenced | StoreError::Overloaded | StoreError::Corrupt(_)) => "failing",
+    };
+    let status = if phase == Phase::Ready && database == "ok" && room == "ok" {
         StatusCode::OK
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
     let body = json!({
         "process": phase.word(),
-        "database": word(database),
-        "room": word(room),
+        "database": database,
+        "room": room,
     });
     (status, axum::Json(body)).into_response()
+}
+
+/// How the database is: a disk that is full, or a server that only follows, can still be read.
+async fn database(admin: &Admin) -> &'static str {
+    if admin.shows.list().await.is_err() {
+        return "failing";
+    }
+    match admin.shows.try_write().await {
+        Ok(()) => "ok",
+        Err(_) => "read-only",
+    }
 }
 
 /// `GET /metrics`: the Prometheus text format.

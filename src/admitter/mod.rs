@@ -5,6 +5,7 @@
 //! The loop is a step and a rhythm: `step.rs` visits the shows that are due; here is how long to
 //! rest. Nothing is remembered that a successor would need.
 
+mod draw;
 pub mod ledger;
 pub mod mend;
 pub mod pace;
@@ -20,7 +21,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::admitter::step::Led;
-use crate::base::ids::ShowId;
+use crate::base::ids::{IdSource, ShowId};
 use crate::base::time::Clock;
 use crate::room::Rooms;
 use crate::show::{Show, Store};
@@ -35,6 +36,9 @@ pub struct Admitter {
     shows: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     holder: String,
+    /// The secrets of draws.
+    ids: IdSource,
+    split_brain_ms: u64,
     nudge: Arc<Notify>,
     listed_at: Option<Instant>,
     list: Vec<Show>,
@@ -56,11 +60,21 @@ impl Admitter {
             shows,
             clock,
             holder,
+            ids: IdSource::random(),
+            split_brain_ms: 0,
             nudge,
             listed_at,
             list,
             led,
         }
+    }
+
+    /// The same, where a primary that was cut off may go on calling for so long beside its successor:
+    /// a mended room calls nobody before.
+    #[must_use]
+    pub const fn beside_another_for(mut self, split_brain_ms: u64) -> Self {
+        self.split_brain_ms = split_brain_ms;
+        self
     }
 
     /// Ticks until it is stopped. A nudge (an operator changed something) ends the rest early.

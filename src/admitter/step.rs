@@ -5,21 +5,24 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::admitter::Admitter;
+use crate::admitter::draw::{Turn, is_unsealed};
 use crate::admitter::ledger::row_of;
-use crate::admitter::mend::{Attempt, MendError, mend};
+use crate::admitter::mend::{Attempt, MendError, Unfinished, is_whole, mend};
 use crate::admitter::pace::{Pace, Seen};
 use crate::admitter::settings::configure;
-use crate::base::ids::Number;
+use crate::base::ids::{Generation, Number};
 use crate::base::limits::{
     LEASE_TTL_MS, LEDGER_COPY_EVERY_MS, LEDGER_COPY_MAX, NUMBER_BLOCK, TICK_EVERY_MS,
 };
 use crate::room::StoreError as RoomError;
-use crate::room::model::command::{Board, RoomState, Step, Tick, Ticked};
+use crate::room::model::command::{Board, RoomState, Step, Tick, Ticked, Why};
 use crate::show::{Checkpoint, Show, StoreError as ShowError};
 use crate::telemetry::metrics;
 
 const TICK_EVERY: Duration = Duration::from_millis(TICK_EVERY_MS);
 const COPY_EVERY: Duration = Duration::from_millis(LEDGER_COPY_EVERY_MS);
+/// After a tick that could not look far enough.
+const AT_ONCE: Duration = Duration::from_millis(1);
 /// How often a board is read, a checkpoint kept, and a follower asks for the lead.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -31,6 +34,9 @@ pub struct Led {
     board_at: Instant,
     board: Option<Board>,
     pace: Option<Pace>,
+    pub(super) turn: Turn,
+    /// A mend that somebody has begun and not finished.
+    unfinished: Option<Unfinished>,
 }
 
 impl Led {
@@ -42,6 +48,8 @@ impl Led {
             board_at: now,
             board: None,
             pace: None,
+            turn: Turn::default(),
+            unfinished: None,
         }
     }
 
@@ -74,20 +82,31 @@ impl Led {
 
 /// Why a visit ended early.
 #[derive(Debug, thiserror::Error)]
-enum VisitError {
+pub(super) enum VisitError {
     #[error(transparent)]
     Room(#[from] RoomError),
     #[error(transparent)]
     Show(#[from] ShowError),
     #[error(transparent)]
     Mend(#[from] MendError),
+    /// SQL knows of a later life of the room than the one that answered.
+    #[error("the room's data is of an older generation than SQL's")]
+    Behind,
 }
 
 impl Admitter {
     pub(super) async fn visit(&mut self, show: &Show, led: &mut Led) {
         let now = Instant::now();
-        let outcome = match self.try_visit(show, led, now).await {
-            Err(VisitError::Room(RoomError::Unfenced)) => self.mend(show, led).await,
+        let visited = if is_unsealed(show) {
+            led.tick_at = now + TICK_EVERY;
+            self.seal(show).await
+        } else {
+            self.try_visit(show, led, now).await
+        };
+        let outcome = match visited {
+            Err(VisitError::Room(RoomError::Unfenced) | VisitError::Behind) => {
+                self.mend(show, led).await
+            }
             other => other,
         };
         if let Err(error) = outcome {
@@ -127,6 +146,9 @@ impl Admitter {
     ) -> Result<(), VisitError> {
         led.board_at = now + SECOND;
         let mut board = self.rooms.board(&show.id).await?;
+        if (board.edition, board.generation) < (show.edition, show.generation) {
+            return Err(VisitError::Behind);
+        }
         if board.version < show.version {
             self.rooms.configure(&show.id, configure(show)).await?;
             board = self.rooms.board(&show.id).await?;
@@ -142,48 +164,63 @@ impl Admitter {
     }
 
     async fn tick(&mut self, show: &Show, led: &mut Led, now: Instant) -> Result<(), VisitError> {
-        let Some(board) = &led.board else {
+        let Some(board) = led.board.clone() else {
             return Ok(());
         };
-        let seen = seen_of(board);
+        let seen = seen_of(&board);
         let pace = led.pace.get_or_insert_with(|| Pace::resume(board.measured));
-        let want = pace.ask(seen);
+        let (want, measured) = (pace.ask(seen), pace.measured());
         let tick = Tick {
             holder: self.holder.clone(),
             want,
             lease_ttl_ms: LEASE_TTL_MS,
-            measured: pace.measured(),
+            measured,
+            drawn: led.drawn(&board, want).await,
         };
         match self.rooms.tick(&show.id, tick).await? {
             Ticked::Follower { holder } => {
                 metrics::tick("follower");
                 tracing::debug!(show.id = %show.id, lease.holder = holder, "another admitter leads");
                 led.pace = None;
+                led.turn = Turn::default();
                 led.tick_at = now + SECOND;
             }
             Ticked::Leader(step) => {
                 metrics::tick(step.why.word());
                 metrics::called(step.count);
+                let pace = led.pace.get_or_insert_default();
                 pace.after(self.clock.now(), want, &step, seen);
+                led.turn.at = step.draw.map(|draw| (draw, step.serving));
                 led.tick_at = now + rest(&step);
                 if board.state != step.state {
                     tracing::info!(show.id = %show.id, state = step.state.word(), "room state");
                     led.board_at = now;
                 }
-                self.raise_ceiling(show, &step).await?;
+                let generation = board.generation;
+                self.raise_ceiling(show, generation, &step).await?;
+                if step.opening {
+                    self.draw_lots(show, &step).await?;
+                }
             }
         }
         Ok(())
     }
 
-    async fn raise_ceiling(&self, show: &Show, step: &Step) -> Result<(), VisitError> {
+    async fn raise_ceiling(
+        &self,
+        show: &Show,
+        generation: Generation,
+        step: &Step,
+    ) -> Result<(), VisitError> {
         if NUMBER_BLOCK / 2 <= step.ceiling.0.saturating_sub(step.issued.0) {
             return Ok(());
         }
         // SQL first: a number above SQL's ceiling could be issued again after a loss.
         let ceiling = Number(step.ceiling.0 + NUMBER_BLOCK);
-        self.shows.raise_ceiling(&show.id, ceiling).await?;
-        self.rooms.raise_ceiling(&show.id, ceiling).await?;
+        let raise = self.shows.raise_ceiling(&show.id, generation, ceiling);
+        if raise.await? {
+            self.rooms.raise_ceiling(&show.id, ceiling).await?;
+        }
         Ok(())
     }
 
@@ -198,7 +235,8 @@ impl Admitter {
             .iter()
             .map(|entry| row_of(show.edition, entry))
             .collect();
-        if self.shows.append_ledger(&show.id, &rows).await? {
+        let current = last.generation;
+        if self.shows.append_ledger(&show.id, current, &rows).await? {
             self.rooms.trim(&show.id, through).await?;
         }
         Ok(entries.len() == LEDGER_COPY_MAX)
@@ -217,6 +255,7 @@ impl Admitter {
                 want: 0,
                 lease_ttl_ms: 0,
                 measured: board.measured,
+                drawn: None,
             };
             self.rooms.tick(&show.id, tick).await?;
             Ok::<(), VisitError>(())
@@ -227,13 +266,24 @@ impl Admitter {
         }
     }
 
+    /// Mends a room that is lost or behind, unless somebody else is at it.
     async fn mend(&mut self, show: &Show, led: &mut Led) -> Result<(), VisitError> {
-        *led = Led::new(Instant::now() + TICK_EVERY);
+        let now = Instant::now();
+        let before = std::mem::replace(led, Led::new(now + TICK_EVERY));
         // The list may be a second old; a mend goes by what SQL says now.
         let Some(current) = self.shows.get(&show.id).await? else {
             return Ok(());
         };
-        match mend(&self.rooms, self.shows.as_ref(), &current).await? {
+        led.unfinished = Unfinished::seen(before.unfinished, &current, now);
+        if led.unfinished.is_some_and(|mend| mend.may_go_on(now)) {
+            return Ok(());
+        }
+        if is_whole(&self.rooms, &current).await? {
+            self.listed_at = None;
+            return Ok(());
+        }
+        let split_brain_ms = self.split_brain_ms;
+        match mend(&self.rooms, self.shows.as_ref(), &current, split_brain_ms).await? {
             Attempt::Whole(generation) => {
                 metrics::mend("whole");
                 tracing::info!(show.id = %show.id, generation = generation.0, "room is whole");
@@ -248,6 +298,10 @@ impl Admitter {
 /// How long to rest after a tick: a tenth of a second, or until the quota frees something, or a
 /// second where nothing can happen but by an operator's hand.
 fn rest(step: &Step) -> Duration {
+    // There is more to look at, or a place to go on from that was not known.
+    if matches!(step.why, Why::Looked | Why::Moved) {
+        return AT_ONCE;
+    }
     match step.state {
         RoomState::Closed | RoomState::SoldOut | RoomState::Off => SECOND,
         RoomState::Scheduled

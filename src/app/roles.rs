@@ -76,7 +76,7 @@ pub(super) fn all(
     let gateway = roles.gateway(addresses, Arc::clone(&limits) as _)?;
     let orders = roles.orders();
     let token = roles.admin_token(&data_dir)?;
-    let admin = roles.admin(token.as_ref(), &supervisor)?;
+    let admin = roles.admin(token.as_ref(), &supervisor, &orders)?;
 
     // Doors: they stop first and drain.
     let served = gateway.server_settings();
@@ -133,11 +133,14 @@ impl Roles<'_> {
             clock(),
             holder(&backends.ids, "admitter"),
             Arc::clone(&self.changed),
-        );
+        )
+        .beside_another_for(self.rooms.split_brain_ms());
         supervisor.background("admitter", admitter.run(stop.clone()));
 
         let reconcile = Reconcile::new(Arc::clone(&backends.orders), Arc::clone(&backends.shows));
         supervisor.background("reconcile", reconcile.run(stop.clone()));
+        let cancel = orders.cancel(Arc::clone(&backends.shows));
+        supervisor.background("cancel", cancel.run(stop.clone()));
         supervisor.background("settle", orders.settle().run(stop.clone()));
         supervisor.background("expire", orders.expire().run(stop.clone()));
 
@@ -255,6 +258,7 @@ impl Roles<'_> {
         &self,
         generated: Option<&Secret>,
         supervisor: &Supervisor,
+        orders: &Orders,
     ) -> Result<Router, StartError> {
         let mut access = Access::default();
         for token in &self.config.admin.tokens {
@@ -293,7 +297,8 @@ impl Roles<'_> {
         };
         let journeys = journey::api::router(Journeys::new(Arc::clone(&self.backends.journeys)));
         let letters = notify::api::router(Arc::clone(&self.backends.inbox), self.notifier());
-        Ok(admin::router(admin, journeys.merge(letters)))
+        let orders = orders.operators_router(Arc::clone(&self.backends.shows));
+        Ok(admin::router(admin, journeys.merge(letters).merge(orders)))
     }
 }
 

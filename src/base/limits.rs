@@ -12,6 +12,13 @@ pub const BATCH_QUEUE_MAX: usize = 8 * BATCH_MAX;
 pub const BATCHED_SHOWS_MAX: usize = 1_000;
 /// Calls in one tick: bounds the tick's work. Ten ticks a second make 5,000 calls a second a show.
 pub const TICK_CALLS_MAX: u64 = 500;
+/// Fans whom a tick looks at, the absent and those who came back included: bounds its work.
+pub const TICK_LOOKED_MAX: u64 = 1_000;
+/// Places of a draw that a tick looks at, most of which may be empty: bounds its work.
+pub const TICK_PLACES_MAX: usize = 2_000;
+/// Largest draw: two tables of four bytes a fan, in gateways and in browsers. Who joins later queues
+/// behind.
+pub const DRAW_SIZE_MAX: u64 = 1 << 26;
 /// How long leadership of a show lasts without a tick.
 pub const LEASE_TTL_MS: u64 = 2_000;
 /// How often a leader ticks. Two ticks may fail before the lease runs out.
@@ -58,10 +65,14 @@ pub const PAYMENT_ATTEMPTS_MAX: u32 = 3;
 /// How long after its time an order keeps its seats while the provider has not answered: money may
 /// have been taken. Longer than providers need to find a lost answer.
 pub const DOUBT_MS_MAX: u64 = 600_000;
-/// Payments that one step settles at once: a slow provider delays so many, not all.
+/// Payments that are begun at once.
 pub const PAYMENTS_AT_ONCE: usize = 32;
+/// Payments under way: so many may wait for a slow provider before they keep others waiting.
+pub const PAYMENTS_UNDER_WAY_MAX: usize = 8 * PAYMENTS_AT_ONCE;
 /// Holds, orders or remembered keys that one step ends.
 pub const EXPIRED_AT_ONCE: u32 = 100;
+/// Holds and orders of a cancelled show that are taken back in one transaction.
+pub const CANCELLED_AT_ONCE: u32 = 100;
 /// `Idempotency-Key` on holds, orders and payments.
 pub const KEY_BYTES_MAX: usize = 255;
 /// How long a request with a key is taken for alive. A crash blocks the key no longer.
@@ -111,6 +122,8 @@ pub const TARGET_BYTES_MAX: usize = 8_192;
 pub const HEADERS_MAX: usize = 64;
 /// All headers of a request together.
 pub const HEADER_BYTES_MAX: usize = 65_536;
+/// Name, round and value of a draw's beacon: each a line that a person can compare.
+pub const BEACON_BYTES_MAX: usize = 200;
 /// Operator's message to the line, per language.
 pub const MESSAGE_BYTES_MAX: usize = 500;
 
@@ -120,6 +133,9 @@ pub const POLL_MS_MIN: u64 = 2_000;
 pub const POLL_MS_MAX: u64 = 30_000;
 /// How long before their turn fans are near the front, and ask more often than a budget may allow.
 pub const POLL_NEAR_MS: u64 = 60_000;
+/// With presence, how long a fan who showed up counts as there, and how long before their turn fans
+/// begin to show up, every quarter of it. Two minutes, for browsers let hidden pages act once in one.
+pub const PRESENT_MS: u64 = 2 * POLL_NEAR_MS;
 /// Polls that a fan is advised in the time their ETA shows, were it to stand still.
 pub const POLLS_PER_ETA: u64 = 10;
 /// Narrowest half of an ETA range, in seconds: ticks, polls and clocks are no finer.
@@ -136,6 +152,7 @@ const _: () = assert!(
     LIVENESS_REUSE_MS + CHECK_DEADLINE_MS < 1_000,
     "a revoked ticket: one second"
 );
+const _: () = assert!(TICK_CALLS_MAX < TICK_LOOKED_MAX, "the absent stop no calls");
 const _: () = assert!(RATE_MAX * TICK_EVERY_MS <= TICK_CALLS_MAX * 1_000);
 const _: () = assert!(2 * RELAY_EVERY_MS <= RELAY_LEASE_TTL_MS);
 const _: () = assert!(

@@ -225,6 +225,7 @@ pub fn router(gateway: GatewayState) -> Router {
         .route("/v1/shows/{show}/join", post(visit::join))
         .route("/v1/shows/{show}/status", get(visit::status))
         .route("/v1/shows/{show}/place", delete(visit::leave))
+        .route("/v1/shows/{show}/receipt", get(visit::receipt))
         .route("/v1/shows/{show}/board", get(boards::board))
         .route("/v1/shows/{show}/ticket", get(gate::ticket))
         .route("/.well-known/jwks.json", get(jwks))
@@ -251,7 +252,7 @@ async fn own_answer(request: Request, next: Next) -> Response {
     response
 }
 
-/// `GET /.well-known/jwks.json`: the keys that verify tickets.
+/// `GET /.well-known/jwks.json`: the keys that verify tickets and receipts.
 async fn jwks(State(gateway): State<GatewayState>) -> Response {
     let headers = [(CACHE_CONTROL, "public, max-age=300")];
     (headers, axum::Json(gateway.keys.jwks())).into_response()
@@ -342,8 +343,9 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match &error {
             StoreError::Overloaded => Self::unavailable("busy"),
-            StoreError::Unfenced | StoreError::Unavailable(_) => {
-                Self::unavailable("room-unavailable")
+            StoreError::Unfenced => Self::unavailable("room-unavailable").with("reason", "mending"),
+            StoreError::Unavailable(away) => {
+                Self::unavailable("room-unavailable").with("reason", away.outage.word())
             }
             StoreError::Corrupt(_) => Self::internal("room-corrupt"),
         }
@@ -362,7 +364,7 @@ mod tests {
             (StoreError::Unfenced, 503, "room-unavailable", Some(1)),
             (StoreError::Overloaded, 503, "busy", Some(1)),
             (
-                StoreError::Unavailable(cause()),
+                StoreError::Unavailable(cause().into()),
                 503,
                 "room-unavailable",
                 Some(1),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::base::ids::{FanId, Place};
-use crate::base::limits::{POLL_MS_MAX, POLL_MS_MIN};
+use crate::base::limits::{POLL_MS_MAX, POLL_MS_MIN, PRESENT_MS};
 use crate::base::time::Timestamp;
 use crate::gateway::Gateway;
 use crate::gateway::boards::Seen;
@@ -12,8 +12,9 @@ use crate::gateway::wire::{gone_word, line_word};
 use crate::http::problem::Problem;
 use crate::room::StoreError;
 use crate::room::estimate::{self, Eta};
-use crate::room::model::command::{Board, Claimed, Gone, Restored, Restoring, RoomState};
+use crate::room::model::command::{Board, Claimed, Gone, Restored, Restoring, RoomState, Touched};
 use crate::room::model::place_of;
+use crate::room::position::position;
 use crate::telemetry::metrics;
 use crate::token::pass::Pass;
 use crate::token::ticket::Ticket;
@@ -39,7 +40,8 @@ pub(crate) enum Standing {
 pub(crate) struct View<'a> {
     pub(crate) board: Cow<'a, Board>,
     pub(crate) now: Timestamp,
-    pub(crate) place: Place,
+    /// None before the draw that is to give the fan one.
+    pub(crate) place: Option<Place>,
     pub(crate) standing: Standing,
     fan: FanId,
 }
@@ -49,7 +51,7 @@ impl<'a> View<'a> {
         Self {
             board: Cow::Borrowed(&seen.board),
             now: seen.now(),
-            place: place_of(pass.number),
+            place: seen.place(pass.number),
             standing,
             fan: pass.fan,
         }
@@ -92,17 +94,29 @@ impl<'a> View<'a> {
 
     /// The position of a fan in the queue.
     pub(crate) fn position(&self) -> Option<u64> {
-        (self.standing == Standing::InLine).then(|| estimate::position(&self.board, self.place))
+        let place = self.place.filter(|_| self.standing == Standing::InLine)?;
+        Some(position(&self.board, place))
     }
 
     /// How long it may take a fan in the queue.
     pub(crate) fn eta(&self) -> Option<Eta> {
-        let in_line = self.standing == Standing::InLine;
-        let eta = estimate::eta(&self.board, self.place, self.now).filter(|_| in_line)?;
+        let place = self.place.filter(|_| self.standing == Standing::InLine)?;
+        let eta = estimate::eta(&self.board, place, self.now)?;
         Some(Eta {
             cause: self.board.measured.cause,
             ..eta
         })
+    }
+
+    /// Whether the fan's turn lies ahead.
+    fn is_ahead(&self) -> bool {
+        self.place.is_none_or(|place| self.board.serving < place)
+    }
+
+    /// Whether it is time for the fan to show that they are there, where the show asks for that.
+    fn is_near(&self) -> bool {
+        let asks = self.board.settings.require_presence && self.board.state == RoomState::Open;
+        asks && self.eta().is_some_and(|eta| eta.low * 1_000 <= PRESENT_MS)
     }
 
     /// When to ask again.
@@ -110,7 +124,10 @@ impl<'a> View<'a> {
         let head = self.fan.0.first_chunk().expect("eight bytes of sixteen");
         let seed = u64::from_be_bytes(*head) ^ self.now.unix_ms();
         match self.standing {
-            Standing::InLine if self.place <= self.board.serving => POLL_MS_MIN,
+            Standing::InLine if !self.is_ahead() => POLL_MS_MIN,
+            Standing::InLine if self.is_near() => {
+                estimate::poll_after_ms(&self.board, self.eta(), seed).min(PRESENT_MS / 4)
+            }
             Standing::InLine => estimate::poll_after_ms(&self.board, self.eta(), seed),
             Standing::Standby => estimate::poll_next_after_ms(&self.board, seed),
             Standing::Admitted { .. } => POLL_INSIDE_MS,
@@ -134,23 +151,51 @@ pub(crate) async fn ask<'a>(
     let may_be_lost =
         pass.generation < generation && gateway.restored.get(&pass.fan) != Some(generation);
     if may_be_lost {
-        view.standing = restore(gateway, seen, pass).await?;
+        view.standing = restore_or_wait(gateway, seen, pass).await?;
         return Ok(view);
     }
-    if view.board.serving < view.place && gateway.left.get(&pass.fan).is_none() {
+    if view.is_ahead()
+        && gateway.left.get(&pass.fan).is_none()
+        && (!view.is_near() || is_there(gateway, pass).await)
+    {
         return Ok(view);
     }
     view.standing = match gateway.rooms.claim(&pass.show, pass.fan).await {
-        Ok(Claimed::Unknown) => restore(gateway, seen, pass).await?,
+        Ok(Claimed::Unknown) => restore_or_wait(gateway, seen, pass).await?,
         Ok(claimed) => of_claimed(claimed, seen, pass),
-        // The next poll asks again; until then the board's word is better than none.
-        Err(StoreError::Unfenced | StoreError::Overloaded | StoreError::Unavailable(_)) => {
-            metrics::claim("unavailable");
-            Standing::InLine
-        }
-        Err(error @ StoreError::Corrupt(_)) => return Err(error.into()),
+        Err(error) => wait(error)?,
     };
     Ok(view)
+}
+
+/// Shows the room that the fan is there. Whether they are in the queue; where nobody can know it, the
+/// board's word is better than none.
+async fn is_there(gateway: &Gateway, pass: &Pass) -> bool {
+    let touched = gateway.rooms.touch(&pass.show, pass.fan).await;
+    metrics::touch(match &touched {
+        Ok(Touched::Waiting) => "waiting",
+        Ok(Touched::Elsewhere) => "elsewhere",
+        Err(_) => "unavailable",
+    });
+    !matches!(touched, Ok(Touched::Elsewhere))
+}
+
+/// The next poll asks again; until then the board's word is better than none.
+fn wait(error: StoreError) -> Result<Standing, Problem> {
+    match error {
+        StoreError::Unfenced | StoreError::Overloaded | StoreError::Unavailable(_) => {
+            metrics::claim("unavailable");
+            Ok(Standing::InLine)
+        }
+        StoreError::Corrupt(_) => Err(error.into()),
+    }
+}
+
+async fn restore_or_wait(gateway: &Gateway, seen: &Seen, pass: &Pass) -> Result<Standing, Problem> {
+    match show(gateway, seen, pass).await {
+        Ok(restored) => of_restored(gateway, restored, seen, pass),
+        Err(error) => wait(error),
+    }
 }
 
 /// Shows a pass to the room, which may have lost its fan.
@@ -162,26 +207,43 @@ pub(crate) async fn restore(
     seen: &Seen,
     pass: &Pass,
 ) -> Result<Standing, Problem> {
+    let restored = show(gateway, seen, pass).await?;
+    of_restored(gateway, restored, seen, pass)
+}
+
+async fn show(gateway: &Gateway, seen: &Seen, pass: &Pass) -> Result<Restored, StoreError> {
     let restoring = Restoring {
         fan: pass.fan,
         number: pass.number,
         edition: pass.edition,
         generation: pass.generation,
+        place: seen.drawn(pass.number),
     };
-    let restored = gateway.rooms.restore(&pass.show, restoring).await?;
+    gateway.rooms.restore(&pass.show, restoring).await
+}
+
+fn of_restored(
+    gateway: &Gateway,
+    restored: Restored,
+    seen: &Seen,
+    pass: &Pass,
+) -> Result<Standing, Problem> {
     metrics::restore(match restored {
         Restored::Waiting => "waiting",
         Restored::Returned => "returned",
         Restored::Known(_) => "known",
         Restored::Void => "void",
         Restored::Ahead => "ahead",
+        Restored::Placeless => "placeless",
     });
     let standing = match restored {
         Restored::Waiting => Standing::InLine,
         Restored::Returned => Standing::Standby,
         Restored::Known(claimed) => of_claimed(claimed, seen, pass),
         Restored::Void => return Err(no_pass()),
-        Restored::Ahead => return Err(Problem::unavailable("room-unavailable")),
+        Restored::Ahead | Restored::Placeless => {
+            return Err(Problem::unavailable("room-unavailable"));
+        }
     };
     gateway.restored.insert(pass.fan, seen.board.generation);
     Ok(standing)

@@ -1,4 +1,4 @@
-//! A fan's visit: join, ask how one stands, leave.
+//! A fan's visit: join, ask how one stands, take a receipt, leave.
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
@@ -9,9 +9,9 @@ use serde::Deserialize;
 
 use crate::base::ids::{Number, Place, ShowId};
 use crate::gateway::boards::Seen;
-use crate::gateway::credentials::{Bearer, Shown};
+use crate::gateway::credentials::{Bearer, Shown, no_pass};
 use crate::gateway::standing::{self, Standing, View};
-use crate::gateway::wire::{AdmittedBody, JoinBody, StatusBody};
+use crate::gateway::wire::{AdmittedBody, JoinBody, ReceiptBody, StatusBody};
 use crate::gateway::{Gateway, GatewayState, limit};
 use crate::http::extract::{ClientAddr, IdempotencyKey, ShowPath};
 use crate::http::problem::Problem;
@@ -19,6 +19,7 @@ use crate::limit::{Asking, Prefix};
 use crate::room::model::command::{Gone, Joined, Joining, Left, Origin, RoomState};
 use crate::telemetry::metrics;
 use crate::token::pass::Pass;
+use crate::token::receipt::Receipt;
 
 /// Who wants to join.
 #[derive(Debug)]
@@ -118,7 +119,13 @@ pub(crate) async fn enter<'a>(
             origin: Origin::Minted,
         },
     };
-    let joined = gateway.rooms.join(show, joining).await?;
+    let joined = match gateway.rooms.join(show, joining).await? {
+        // The room has no table: the number is what the draw gave this place.
+        Joined::Drawn { place } => seen
+            .number(place)
+            .map_or(Joined::Busy, |number| Joined::Kept { number }),
+        joined => joined,
+    };
     metrics::join(outcome(joined));
     let (number, status) = number_of(joined)?;
     let mut pass = Pass {
@@ -129,6 +136,12 @@ pub(crate) async fn enter<'a>(
         generation: seen.board.generation,
         issued_at: seen.now(),
         eta: None,
+        commitment: seen
+            .board
+            .settings
+            .draw
+            .as_ref()
+            .map(|draw| draw.commitment),
     };
     let view = View::new(seen, &pass, Standing::InLine);
     let seconds = |s: u64| u32::try_from(s).unwrap_or(u32::MAX - 1);
@@ -145,7 +158,7 @@ pub(crate) async fn enter<'a>(
 fn outcome(joined: Joined) -> &'static str {
     match joined {
         Joined::New { .. } => "new",
-        Joined::Kept { .. } => "kept",
+        Joined::Kept { .. } | Joined::Drawn { .. } => "kept",
         Joined::Admitted { .. } => "admitted",
         Joined::Gone(_) => "gone",
         Joined::Busy => "busy",
@@ -172,7 +185,7 @@ fn number_of(joined: Joined) -> Result<(Number, StatusCode), Problem> {
         Joined::Gone(Gone::Expired) => Err(over("expired")),
         Joined::Gone(Gone::Left) => Err(over("left")),
         Joined::Gone(Gone::Revoked) => Err(over("revoked")),
-        Joined::Busy => Err(Problem::unavailable("busy")),
+        Joined::Drawn { .. } | Joined::Busy => Err(Problem::unavailable("busy")),
         Joined::Full => Err(Problem::unavailable("full").retry_after(30)),
         Joined::Scheduled { opens_in_ms } => {
             Err(refused(RoomState::Scheduled).with("opens_in_ms", opens_in_ms))
@@ -251,6 +264,21 @@ pub(crate) async fn status(
         reason: view.reason(),
     };
     Ok((AppendHeaders(cookies), axum::Json(body)).into_response())
+}
+
+/// `GET /v1/shows/{show}/receipt`: what the fan's pass says, signed so that third parties can verify
+/// it. A pass of an earlier edition still proves what it proves.
+pub(crate) async fn receipt(
+    State(gateway): State<GatewayState>,
+    ShowPath(show): ShowPath,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    gateway.boards.find(&show)?;
+    let shown = gateway.reader(&show).pass(&headers, Bearer::IsPass)?;
+    let Shown { pass, .. } = shown.ok_or_else(no_pass)?;
+    limit::within(&*gateway.limits, Asking::Fan(pass.fan)).await?;
+    let receipt = Receipt::of(&pass).sign(&gateway.keys);
+    Ok(axum::Json(ReceiptBody { receipt: &receipt }).into_response())
 }
 
 /// `DELETE /v1/shows/{show}/place`: gives up place or admission. Repeating it changes nothing.

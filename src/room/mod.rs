@@ -1,16 +1,19 @@
 //! Who is next: the port to the shared state of waiting rooms, and the typed way to use it.
 //!
 //! `model/` is the definition of a room. `in_memory.rs` is that definition behind a lock, with a
-//! journal. `batch.rs` gathers what many requests ask at once into one command. `estimate.rs` turns
-//! a board and a place into a position and an ETA, without asking the room at all. `fold.rs` reads a
-//! ledger back into standings, for a mend.
+//! journal. `batch.rs` gathers what many requests ask at once into one command. `draw.rs` gives
+//! numbers their places where a show draws; `position.rs` and `estimate.rs` turn a board and a place
+//! into a position and an ETA, without asking the room at all. `fold.rs` reads a ledger back into
+//! standings, for a mend.
 
+pub mod draw;
 pub mod estimate;
 pub mod fold;
 pub mod in_memory;
 pub mod in_redis;
 pub mod keys;
 pub mod model;
+pub mod position;
 pub mod quota;
 
 mod batch;
@@ -23,12 +26,14 @@ use async_trait::async_trait;
 
 use crate::base::ids::{FanId, Number, ShowId};
 use crate::base::limits::BATCHED_SHOWS_MAX;
+use crate::base::outage::Outage;
 use crate::base::time::Timestamp;
-use crate::room::batch::{Batch, Checking, Claiming};
+use crate::room::batch::{Batch, Checking, Claiming, Touching};
+use crate::room::draw::Seed;
 use crate::room::model::command::{
-    AfterRevoke, Board, Checked, Claimed, Command, Configure, Configured, Consumed, Extended,
-    Joined, Joining, LedgerEntry, Left, Mend, Mended, Outcome, Restored, Restoring, Revoked, Stock,
-    Tick, Ticked,
+    AfterRevoke, Board, Checked, Claimed, Command, Configure, Configured, Consumed, DrawOpened,
+    Extended, Frozen, Joined, Joining, LedgerEntry, Left, Mend, Mended, Outcome, Restored,
+    Restoring, Revoked, Stock, Tick, Ticked, Touched,
 };
 
 /// The shared state of waiting rooms.
@@ -46,6 +51,12 @@ pub trait Store: Send + Sync + Debug {
     /// # Errors
     /// See [`StoreError`].
     async fn shows(&self) -> Result<Vec<ShowId>, StoreError>;
+
+    /// How long a server of the store that was cut off and replaced may go on, in milliseconds: a
+    /// mended room calls nobody before. 0 where nothing can take its place.
+    fn split_brain_ms(&self) -> u64 {
+        0
+    }
 }
 
 /// Why a room could not be asked.
@@ -59,10 +70,38 @@ pub enum StoreError {
     Overloaded,
     /// The store is away or too slow; the command may or may not have been applied. Ask again.
     #[error("room store unavailable")]
-    Unavailable(#[source] anyhow::Error),
+    Unavailable(#[source] Away),
     /// The store answered something that no build of ours writes.
     #[error("room store holds foreign data")]
     Corrupt(#[source] anyhow::Error),
+}
+
+/// What keeps a store, and what shows it. As an error it reads like the failure itself.
+#[derive(Debug)]
+pub struct Away {
+    /// The word for clients, operators and metrics.
+    pub outage: Outage,
+    /// The failure, for the log.
+    pub failure: anyhow::Error,
+}
+
+impl fmt::Display for Away {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.failure, f)
+    }
+}
+
+impl std::error::Error for Away {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.failure.source()
+    }
+}
+
+impl From<anyhow::Error> for Away {
+    fn from(failure: anyhow::Error) -> Self {
+        let outage = Outage::Away;
+        Self { outage, failure }
+    }
 }
 
 impl StoreError {
@@ -71,7 +110,10 @@ impl StoreError {
         match self {
             Self::Unfenced => Self::Unfenced,
             Self::Overloaded => Self::Overloaded,
-            Self::Unavailable(source) => Self::Unavailable(anyhow::anyhow!("{source:#}")),
+            Self::Unavailable(away) => Self::Unavailable(Away {
+                outage: away.outage,
+                failure: anyhow::anyhow!("{:#}", away.failure),
+            }),
             Self::Corrupt(source) => Self::Corrupt(anyhow::anyhow!("{source:#}")),
         }
     }
@@ -90,13 +132,14 @@ pub struct Rooms {
     batches: Arc<Mutex<BTreeMap<ShowId, Arc<Batches>>>>,
 }
 
-/// The four questions that many fans of a show ask at once.
+/// The five questions that many fans of a show ask at once.
 #[derive(Default)]
 struct Batches {
     join: Arc<Batch<Joining>>,
     claim: Arc<Batch<Claiming>>,
     check: Arc<Batch<Checking>>,
     restore: Arc<Batch<Restoring>>,
+    touch: Arc<Batch<Touching>>,
 }
 
 impl Debug for Rooms {
@@ -157,6 +200,37 @@ impl Rooms {
             .restore
             .ask(restoring, |command| self.send(show, command))
             .await
+    }
+
+    /// With presence: a fan near their turn shows that they are there. Batched.
+    pub async fn touch(&self, show: &ShowId, fan: FanId) -> Result<Touched, StoreError> {
+        let batches = self.batches(show);
+        batches
+            .touch
+            .ask(Touching(fan), |command| self.send(show, command))
+            .await
+    }
+
+    /// The draw is due: settles who takes part.
+    pub async fn freeze(&self, show: &ShowId) -> Result<Frozen, StoreError> {
+        let Outcome::Frozen(frozen) = self.send(show, Command::Freeze).await? else {
+            return Err(foreign());
+        };
+        Ok(frozen)
+    }
+
+    /// Opens the draw, and with it the room. SQL must have size and seed first.
+    pub async fn open_draw(
+        &self,
+        show: &ShowId,
+        size: u64,
+        seed: Seed,
+    ) -> Result<DrawOpened, StoreError> {
+        let command = Command::OpenDraw { size, seed };
+        let Outcome::DrawOpened(opened) = self.send(show, command).await? else {
+            return Err(foreign());
+        };
+        Ok(opened)
     }
 
     /// An admitter asks to call the next fans.
@@ -276,6 +350,24 @@ impl Rooms {
     /// The shows that have a room, in order.
     pub async fn shows(&self) -> Result<Vec<ShowId>, StoreError> {
         self.store.shows().await
+    }
+
+    /// Whether every room can be asked and written just now. A room that is being mended is no
+    /// reason to send fans elsewhere: there, too, it is being mended.
+    pub async fn ready(&self) -> Result<(), StoreError> {
+        for show in self.shows().await? {
+            match self.board(&show).await {
+                Err(error @ StoreError::Unavailable(_)) => return Err(error),
+                Ok(_)
+                | Err(StoreError::Unfenced | StoreError::Overloaded | StoreError::Corrupt(_)) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// How long, after a primary of the store was replaced, another may go on beside it.
+    pub fn split_brain_ms(&self) -> u64 {
+        self.store.split_brain_ms()
     }
 
     async fn send(&self, show: &ShowId, command: Command) -> Result<Outcome, StoreError> {

@@ -10,6 +10,7 @@ use crate::base::limits::{
 };
 use crate::base::time::Timestamp;
 use crate::event::money::Money;
+use crate::show::draw;
 
 /// What an operator decides about a show. Missing members take the defaults of `docs/shows.md`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +60,17 @@ pub struct Settings {
     /// Where an admitted fan buys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shop_url: Option<String>,
+    /// Draw lots among everybody who joined before the opening. Fixed at creation, as is `beacon`:
+    /// every pass carries the commitment.
+    #[serde(default)]
+    pub draw: bool,
+    /// The public random number that the draw is to hang on, by name and round, as fans can look it
+    /// up; it must be published after the opening. Without one the operator can know the outcome.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beacon: Option<String>,
+    /// Call only fans who have lately shown that they are there; the others stand by without a slot.
+    #[serde(default)]
+    pub require_presence: bool,
     /// Call no more fans than there are seats for.
     #[serde(default = "yes")]
     pub stock_guard: bool,
@@ -192,6 +204,7 @@ impl Settings {
             )?;
         }
         self.check_schedule()?;
+        draw::check(self.draw, self.beacon.as_deref())?;
         self.check_sections()?;
         self.check_texts()
     }
@@ -322,6 +335,11 @@ mod tests {
                 "ticket_ttl_ms (900001)",
             ),
             ("colour", serde_json::json!("red"), "unknown field `colour`"),
+            (
+                "beacon",
+                serde_json::json!("drand quicknet, round 1"),
+                "beacon needs draw",
+            ),
             (
                 "shop_url",
                 serde_json::json!("javascript:alert(1)"),

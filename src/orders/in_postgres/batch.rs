@@ -27,8 +27,8 @@ pub(super) struct Batch {
     /// Live holds that the ticket of a new hold had.
     holds_before: usize,
     taken: Vec<Take>,
-    /// Holds whose seats all become this.
-    turned: Vec<(HoldId, &'static str)>,
+    /// Holds whose seats all go from one state into another.
+    turned: Vec<(HoldId, (&'static str, &'static str))>,
     seats_turned: usize,
     holds: Vec<Hold>,
     orders: Vec<Order>,
@@ -60,8 +60,9 @@ impl Batch {
                 hold,
                 to,
             }),
-            Write::Sell(hold, seats) => self.turn(hold, seats, "sold"),
-            Write::Free(hold, seats) => self.turn(hold, seats, "free"),
+            Write::Sell(hold, seats) => self.turn(hold, seats, ("held", "sold")),
+            Write::Free(hold, seats) => self.turn(hold, seats, ("held", "free")),
+            Write::Return(hold, seats) => self.turn(hold, seats, ("sold", "free")),
             Write::Hold(hold) => self.holds.push(hold),
             Write::Order(order) => self.orders.push(order),
             Write::Payment(payment) => self.payments.push(payment),
@@ -130,10 +131,9 @@ impl Batch {
     }
 
     async fn write_any(&self, conn: &mut PgConnection) -> Result<PgRow, StoreError> {
-        let turned = self
-            .turned
-            .iter()
-            .map(|(hold, state)| json!({ "hold_id": hold.to_string(), "state": state }));
+        let turned = self.turned.iter().map(|(hold, (was, state))| {
+            json!({ "hold_id": hold.to_string(), "was": was, "state": state })
+        });
         let ends = self
             .holds
             .iter()
@@ -150,8 +150,8 @@ impl Batch {
         Ok(statement.fetch_one(conn).await?)
     }
 
-    fn turn(&mut self, hold: HoldId, seats: usize, state: &'static str) {
-        self.turned.push((hold, state));
+    fn turn(&mut self, hold: HoldId, seats: usize, states: (&'static str, &'static str)) {
+        self.turned.push((hold, states));
         self.seats_turned += seats;
     }
 }

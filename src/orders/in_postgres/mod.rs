@@ -11,14 +11,17 @@
 //! for the others and looks at all ([`Look::All`]): a refusal tells of seats that are taken, not of
 //! seats that are locked.
 //!
-//! `batch.rs` and `sale.rs` carry out decisions, `facts.rs` loads what they depend on, `rows_in_sql.rs` beside this
-//! folder is the form of the rows; `keys.rs` and `stock.rs` keep idempotency keys and seats.
+//! `batch.rs` and `sale.rs` carry out decisions, `facts.rs` and `seats.rs` load what they depend on,
+//! `rows_in_sql.rs` beside this folder is the form of the rows; `keys.rs` and `stock.rs` keep idempotency keys and seats,
+//! and `sweep.rs` takes back what was sold of a cancelled show.
 
 mod batch;
 mod facts;
 mod keys;
 mod sale;
+mod seats;
 mod stock;
+mod sweep;
 mod unit;
 
 use std::future::Future;
@@ -39,9 +42,11 @@ use crate::orders::rules::hold::{PlaceHold, Wish};
 use crate::orders::rules::order::{Pay, PlaceOrder, Placed};
 use crate::orders::rules::payment::{Settled, Verdict};
 use crate::orders::rules::{
-    Buyer, Hold, Order, PaymentId, Refusal, hold, hold_end, order, payment,
+    Buyer, Hold, Order, PaymentId, Refusal, cancel, hold, hold_end, order, payment,
 };
-use crate::orders::store::{Availability, Due, Reconciled, Store, StoreError, Told};
+use crate::orders::store::{
+    Availability, Cancellation, Due, Reconciled, Store, StoreError, Swept, Told,
+};
 use crate::show::settings::Section;
 
 /// How far a buyer looks for the best seats.
@@ -122,21 +127,21 @@ impl InPostgres {
             let (id, now) = (unit.ids().hold(unit.now()), unit.now());
             let facts = match (&request.wish, look) {
                 (Wish::Best { section, quantity }, Look::Few) => {
-                    facts::for_next_seats(unit.tx(), &request.buyer, (section, *quantity), now)
+                    seats::for_next_seats(unit.tx(), &request.buyer, (section, *quantity), now)
                         .await?
                 }
                 (Wish::Best { .. }, Look::Glance) => {
-                    Some(facts::for_hold(unit.tx(), &request, now).await?)
+                    Some(seats::for_hold(unit.tx(), &request, now).await?)
                 }
                 (Wish::Best { .. }, Look::All) | (Wish::Named(_), _) => {
-                    facts::lock_for_hold(unit.tx(), &request).await?;
-                    Some(facts::for_hold(unit.tx(), &request, now).await?)
+                    seats::lock_for_hold(unit.tx(), &request).await?;
+                    Some(seats::for_hold(unit.tx(), &request, now).await?)
                 }
             };
             let Some(facts) = facts else {
                 return Ok(None);
             };
-            unit.count(facts.as_ref().map_or(0, |facts| facts.live.len()));
+            unit.count(facts.as_ref().map_or(0, |facts| facts.live.holds.len()));
             let decided = facts.and_then(|facts| hold::decide(&facts, &request, id, now));
             if look == Look::Glance && decided.is_ok() {
                 return Ok(None);
@@ -163,10 +168,11 @@ impl Store for InPostgres {
         .await
     }
 
-    async fn availability(&self, show: &ShowId) -> Result<Availability, StoreError> {
+    async fn availability(&self, show: &ShowId) -> Result<Option<Availability>, StoreError> {
         let as_of = self.clock.now();
         let sections = stock::by_section(&self.postgres.pool, show).await?;
-        Ok(Availability { sections, as_of })
+        let is_there = !sections.is_empty() || stock::is_there(&self.postgres.pool, show).await?;
+        Ok(is_there.then_some(Availability { sections, as_of }))
     }
 
     async fn begin(&self, key: &Key) -> Result<Begun, StoreError> {
@@ -295,6 +301,39 @@ impl Store for InPostgres {
             Ok(())
         })
         .await
+    }
+
+    async fn cancel(&self, id: OrderId) -> Told<Order> {
+        self.unit(id, |mut unit, id| async move {
+            let Some(facts) = facts::for_cancel(unit.tx(), id).await? else {
+                return Ok(Err(Refusal::NoSuchOrder));
+            };
+            match cancel::cancel(&facts, unit.now()) {
+                Ok(decision) => unit.save_and_commit(decision).await.map(Ok),
+                Err(refusal) => Ok(Err(refusal)),
+            }
+        })
+        .await
+    }
+
+    async fn cancel_show(&self, show: &ShowId, max: u32) -> Result<Swept, StoreError> {
+        let input = (show.clone(), max);
+        self.unit(input, |mut unit, (show, max)| async move {
+            let terms = facts::show_terms(unit.tx(), &show).await?;
+            if !terms.is_some_and(|terms| terms.is_cancelled) {
+                return Ok(Swept::default());
+            }
+            let now = unit.now();
+            let (swept, writes) = sweep::sweep(unit.tx(), &show, now, max).await?;
+            unit.save(writes).await?;
+            unit.commit().await?;
+            Ok(swept)
+        })
+        .await
+    }
+
+    async fn cancellation(&self, show: &ShowId) -> Result<Cancellation, StoreError> {
+        sweep::progress(&self.postgres.pool, show).await
     }
 
     async fn expire_holds(&self, max: u32) -> Result<u32, StoreError> {

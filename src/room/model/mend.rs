@@ -3,14 +3,15 @@
 //! A room that was lost answers nothing until `Finish`. A new show goes the same way, with an empty
 //! ledger: there is no other way for a room to come to be.
 
-use crate::base::ids::{FanId, Number};
+use crate::base::ids::{FanId, Generation, Number};
 use crate::base::time::Timestamp;
 use crate::room::model::command::{Configure, Finish, Folded, Gap, Mend, Mended, RoomState};
+use crate::room::model::ledger::Ledger;
 use crate::room::model::line::{Standing, number_of, place_of};
-use crate::room::model::{Fence, State};
+use crate::room::model::{Fence, State, ledger, schedule};
 use crate::room::quota::Quota;
 
-pub(super) fn mend(room: &mut State, now: Timestamp, step: &Mend) -> Mended {
+pub(super) fn mend(room: &mut State, step: &Mend) -> Mended {
     match step {
         Mend::Begin {
             edition,
@@ -27,15 +28,22 @@ pub(super) fn mend(room: &mut State, now: Timestamp, step: &Mend) -> Mended {
             begin(room, edition == &room.edition && mended == &room.generation);
             room.fence = mending;
         }
-        Mend::Fold { generation, folded } => {
-            let Fence::Mending {
-                generation: mending,
-                ..
-            } = room.fence
-            else {
+        Mend::Copy {
+            generation,
+            through,
+            max,
+        } => {
+            if !is_current(room, *generation) {
                 return Mended::Stale;
+            }
+            ledger::trim(room, *through);
+            return Mended::Found {
+                issued: room.seq,
+                entries: ledger::read(room, *max),
             };
-            if *generation != mending {
+        }
+        Mend::Fold { generation, folded } => {
+            if !is_current(room, *generation) {
                 return Mended::Stale;
             }
             for (fan, folded) in folded {
@@ -49,6 +57,7 @@ pub(super) fn mend(room: &mut State, now: Timestamp, step: &Mend) -> Mended {
             } if generation == rest.generation => {
                 room.edition = edition;
                 room.generation = generation;
+                let now = room.skip_time(rest.not_before);
                 finish(room, now, rest);
             }
             // The answer was lost and the mender asks again.
@@ -80,19 +89,28 @@ fn is_later(room: &State, asked: Fence) -> bool {
     }
 }
 
-/// Empties the room. Clock, lease and the found queue stay, where it counts.
-fn begin(room: &mut State, queue_counts: bool) {
+/// Whether this is the mend under way: its mender has not been overtaken, nor the room lost again.
+fn is_current(room: &State, asked: Generation) -> bool {
+    match room.fence {
+        Fence::Mending { generation, .. } => generation == asked,
+        Fence::Missing | Fence::Whole => false,
+    }
+}
+
+/// Empties the room. Clock and lease stay; queue and ledger where what was found counts.
+fn begin(room: &mut State, counts: bool) {
     let before = std::mem::take(room);
     room.revision = before.revision;
     room.clock = before.clock;
     room.lease = before.lease;
-    if queue_counts {
+    if counts {
         room.edition = before.edition;
         room.generation = before.generation;
         room.seq = before.seq;
         room.gaps = before.gaps;
         room.line = before.line;
         room.line.keep_queue_only();
+        room.ledger = before.ledger;
     }
 }
 
@@ -124,7 +142,9 @@ fn finish(room: &mut State, now: Timestamp, rest: &Finish) {
     room.stock = rest.stock;
 
     // SQL's ceiling is never below what was issued; the greatest of all that we know is safe anyway.
-    let known = rest.known.max(room.seq);
+    room.draw = rest.draw;
+    let took_part = Number(rest.draw.map_or(0, |draw| draw.size));
+    let known = rest.known.max(room.seq).max(took_part);
     room.serving = room.serving.max(rest.serving);
     room.seq = rest.issued.max(known).max(number_of(room.serving));
     room.ceiling = rest.ceiling.max(room.seq);
@@ -136,19 +156,22 @@ fn finish(room: &mut State, now: Timestamp, rest: &Finish) {
         });
     }
     let serving = room.serving;
-    room.gaps.retain(|gap| serving < place_of(gap.last));
-    room.line.return_passed(serving);
+    room.gaps
+        .retain(|gap| serving < place_of(gap.last) && took_part < gap.last);
+    if !room.is_drawing() {
+        room.line.return_passed(serving);
+    }
 
     let state = rest.state_before();
-    room.sold_out_at = (state == RoomState::SoldOut).then_some(now);
     room.quota = Quota::default();
-    room.state = state;
+    room.ledger = Ledger::default();
     room.state_after = state;
-    room.restoring_until = None;
+    schedule::enter(room, now, state);
     if 0 < rest.restoring_ms {
         // Nobody knows the calls of the last window.
         room.quota.burn(now);
         room.restoring_until = Some(now.plus_ms(rest.restoring_ms));
+        (room.opening, room.open_since) = (false, None);
         room.state = match state {
             RoomState::Early | RoomState::Open | RoomState::Paused => RoomState::Restoring,
             // Nobody joins or is called in these; the schedule or the operator goes on from here.

@@ -1,17 +1,17 @@
 //! Promise 3: what a loss takes, ledger and passes bring back.
 
 use catraca::base::ids::{Edition, Generation, Number, Place};
-use catraca::room::estimate::position;
 use catraca::room::model::command::{
     AfterRevoke, Claimed, Command, Configure, Ended, Folded, Gap, Gone, Joined, Mend, Mended,
     Outcome, Restored, Restoring, RoomState, Why,
 };
 use catraca::room::model::{Standing, State};
+use catraca::room::position::position;
 
 use crate::model::world::{Sql, World, at, fan, settings};
 
 /// Ten fans in line, what SQL has copied of them, and all data gone.
-fn lost(before: impl FnOnce(&mut World)) -> (World, Sql) {
+pub(crate) fn lost(before: impl FnOnce(&mut World)) -> (World, Sql) {
     let mut world = World::open(settings());
     let mut sql = Sql::of(&mut world);
     world.join_all(&(1..=10).collect::<Vec<_>>());
@@ -23,10 +23,28 @@ fn lost(before: impl FnOnce(&mut World)) -> (World, Sql) {
 
 /// Lets a mender do all its steps.
 pub(crate) fn mend(world: &mut World, sql: &mut Sql, restoring_ms: u64) {
-    for step in sql.mend(restoring_ms) {
+    let begin = sql.begin();
+    assert_eq!(world.mend(begin), Mended::Done);
+    copy_what_is_left(world, sql);
+    for step in sql.rest(restoring_ms) {
         assert_eq!(world.mend(step), Mended::Done);
     }
     sql.mended = sql.generation;
+}
+
+/// Copies what a room that is being mended still holds of its ledger; the last number it had issued.
+pub(crate) fn copy_what_is_left(world: &mut World, sql: &mut Sql) -> Number {
+    let mut through = 0;
+    loop {
+        let Mended::Found { issued, entries } = world.mend(sql.left_after(through)) else {
+            panic!("the mend was overtaken");
+        };
+        let Some(last) = entries.last() else {
+            return issued;
+        };
+        through = last.seq;
+        sql.keep(entries);
+    }
 }
 
 #[test]
@@ -140,6 +158,7 @@ fn a_pass_is_good_for_its_edition_and_for_what_the_room_can_know() {
         number: Number(7),
         edition: Edition(1),
         generation: Generation(1),
+        place: None,
     };
     let rows = [
         (
@@ -200,6 +219,7 @@ fn the_same_fan_twice_in_a_batch_gets_one_place() {
         number: Number(7),
         edition,
         generation,
+        place: None,
     };
     let outcome = world.say(&Command::Restore {
         restoring: vec![pass, pass],

@@ -140,6 +140,7 @@ impl Sale {
         let histories = vec![self.path("history.ndjson")];
         check::load(&Paths {
             data_dir: self.folder.path().to_owned(),
+            database: None,
             histories,
         })
         .await
@@ -177,6 +178,7 @@ impl Sale {
         for (row, seq) in check_trail::ledger().into_iter().zip(1..) {
             let kind = match &row.change {
                 Change::Called(_) => "called",
+                Change::Absent { .. } => "absent",
                 Change::Claimed { .. } => "claimed",
                 Change::Extended { .. } => "extended",
                 Change::Returned { .. } => "returned",

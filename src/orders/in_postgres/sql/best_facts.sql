@@ -27,10 +27,13 @@ next as materialized (
   where show = $1 and section = $4 and state = 'free'
     and (select low from spot) < ordinal and ordinal <= (select high from spot)
   order by ordinal limit (select looks from spot) for update skip locked)
-select s.settings, c.section, c.numbered, c.price_minor, c.currency,
+select s.settings, s.cancelled_at_ms is not null as is_cancelled, c.section,
+  c.numbered, c.price_minor, c.currency,
   array(select ordinal from next order by ordinal) as free,
   array(select hold_id from holds
     where ticket_id = $2 and state = 'live' and expires_at_ms > $3 order by hold_id) as live,
+  array(select expires_at_ms from holds
+    where ticket_id = $2 and state = 'live' and expires_at_ms > $3 order by hold_id) as ends,
   exists (select from orders
     where ticket_id = $2 and status in ('pending', 'confirmed')) as ordered
 from shows s left join sections c on c.show = s.show and c.section = $4 where s.show = $1

@@ -20,8 +20,8 @@ with
     where s.show = c.show and s.seat = c.seat returning 1),
   turned as (
     update seats s set state = t.state, hold_id = case t.state when 'sold' then s.hold_id end
-    from jsonb_to_recordset($10::jsonb) as t (hold_id text, state text)
-    where s.hold_id = t.hold_id and s.state = 'held' and (select yes from stands) returning 1),
+    from jsonb_to_recordset($10::jsonb) as t (hold_id text, was text, state text)
+    where s.hold_id = t.hold_id and s.state = t.was and (select yes from stands) returning 1),
   put_holds as (
     insert into holds select r.* from jsonb_populate_recordset(null::holds, $11::jsonb) r
     where (select yes from stands)

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use catraca::base::ids::{FanId, IdSource, ShowId};
 use catraca::base::secret::Secret;
-use catraca::base::time::ManualClock;
+use catraca::base::time::{ManualClock, Timestamp};
 use catraca::gateway::settings::Settings;
 use catraca::gateway::upstreams::{Gate, Route, RouteGate, Upstream, orders_routes};
 use catraca::gateway::{Gateway, GatewayState, Parts, router};
@@ -27,6 +27,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::RwLock;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -55,6 +56,8 @@ pub(crate) struct Door {
 pub(crate) struct Cable {
     room: InMemory,
     is_cut: AtomicBool,
+    /// Whoever has this for writing keeps every answer back.
+    pub(crate) held: RwLock<()>,
 }
 
 impl Cable {
@@ -68,7 +71,9 @@ impl Cable {
 
     fn check(&self) -> Result<(), StoreError> {
         if self.is_cut.load(Ordering::SeqCst) {
-            return Err(StoreError::Unavailable(anyhow::anyhow!("the cable is cut")));
+            return Err(StoreError::Unavailable(
+                anyhow::anyhow!("the cable is cut").into(),
+            ));
         }
         Ok(())
     }
@@ -78,6 +83,7 @@ impl Cable {
 impl Store for Cable {
     async fn apply(&self, show: &ShowId, command: &Command) -> Result<Outcome, StoreError> {
         self.check()?;
+        let _free = self.held.read().await;
         self.room.apply(show, command).await
     }
 
@@ -127,17 +133,24 @@ pub(crate) struct Ana {
 
 /// How a test changes a gateway.
 pub(crate) struct Plan {
+    /// The room's time at the beginning.
+    pub(crate) now: Timestamp,
     pub(crate) state: RoomState,
     pub(crate) settings: Settings,
     pub(crate) server: ServerSettings,
     /// Instead of the shop's.
     pub(crate) upstream: Option<String>,
+    /// Instead of all three.
+    pub(crate) upstreams: Option<BTreeMap<String, Upstream>>,
+    /// Instead of theirs.
+    pub(crate) routes: Option<Vec<Route>>,
 }
 
 impl Default for Plan {
     fn default() -> Self {
         let trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
         Self {
+            now: at(1_800_000_000_000),
             state: RoomState::Open,
             settings: Settings {
                 trusted_proxies,
@@ -146,6 +159,8 @@ impl Default for Plan {
             },
             server: ServerSettings::default(),
             upstream: None,
+            upstreams: None,
+            routes: None,
         }
     }
 }
@@ -161,12 +176,13 @@ impl Door {
 
     pub(crate) async fn planned(plan: Plan) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let clock = Arc::new(ManualClock::at(at(1_800_000_000_000)));
+        let clock = Arc::new(ManualClock::at(plan.now));
         let file = folder.path().join("room.db");
         let room = InMemory::open(&file, clock.clone()).await.unwrap();
         let cable = Arc::new(Cable {
             room,
             is_cut: AtomicBool::new(false),
+            held: RwLock::default(),
         });
         let rooms = Rooms::new(cable.clone());
         for step in new_room(room_settings(), plan.state) {
@@ -182,8 +198,10 @@ impl Door {
             ids: Arc::new(IdSource::seeded(1)),
             clock: clock.clone(),
             settings: plan.settings,
-            upstreams: upstreams(plan.upstream.as_ref().unwrap_or(&address)),
-            routes: routes(),
+            upstreams: plan
+                .upstreams
+                .unwrap_or_else(|| upstreams(plan.upstream.as_ref().unwrap_or(&address))),
+            routes: plan.routes.unwrap_or_else(routes),
         });
         let gateway = gateway.unwrap();
         gateway.boards().step().await.unwrap();
@@ -213,7 +231,19 @@ impl Door {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Answer {
-        let uri = format!("http://{}{path}", self.address);
+        self.ask_at(self.address, (method, path), headers, body)
+            .await
+    }
+
+    /// The same of somebody else.
+    pub(crate) async fn ask_at(
+        &self,
+        address: SocketAddr,
+        (method, path): (&str, &str),
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let uri = format!("http://{address}{path}");
         let mut request = http::Request::builder().method(method).uri(uri);
         for (name, value) in headers {
             request = request.header(*name, *value);
