@@ -54,7 +54,8 @@ local most = stopped and 0 or math.min(asked, rate_left, capacity_left, stock_le
 local taken = next_fans(is, now, { queue = KEYS[3], returned = KEYS[4], seen = KEYS[9], called = most,
   looked_at = looked_at, present_ms = present_ms, numbers = ARGV[15] })
 local count, gaps, passed = #taken.called, room[7], taken.lowest and taken.lowest - 1 or issued
-local stands = is.restoring_until or needs_draw(is) or is_drawing(is)
+local waits_for_draw = needs_draw(is) and is.state ~= 'open'
+local stands = is.restoring_until or waits_for_draw or is_drawing(is)
 if not stands and is.serving < passed then
   is.serving = passed
   gaps = string.gsub(gaps, '%d+ (%d+) %d+,?', function(last) return tonumber(last) <= passed and '' or nil end)

@@ -75,7 +75,10 @@ fn calls(edition: &[Entry]) -> Vec<Call<'_>> {
                     last.ended_after += 1;
                 }
             }
-            Change::Claimed { .. } | Change::Extended { .. } | Change::Returned { .. } => {}
+            Change::Absent { .. }
+            | Change::Claimed { .. }
+            | Change::Extended { .. }
+            | Change::Returned { .. } => {}
         }
     }
     calls

@@ -33,8 +33,12 @@ const PASSING: [&str; 3] = ["08", "53", "57P"];
 /// What every session is told: no statement, no lock and no pause in a transaction without an end; and
 /// no plan that suits a table only while it is small: a sale fills tables faster than their statistics
 /// follow, and a plan is kept. (Where there is no index to use, such a plan looks endlessly dear, which
-/// would have it compiled.)
-const SESSION: [(&str, &str); 6] = [
+/// would have it compiled.) A machine that is gone is noticed within half a minute, and what it had
+/// locked is free.
+const SESSION: [(&str, &str); 9] = [
+    ("tcp_keepalives_idle", "10"),
+    ("tcp_keepalives_interval", "5"),
+    ("tcp_keepalives_count", "3"),
     ("statement_timeout", "5000"),
     ("lock_timeout", "2000"),
     ("idle_in_transaction_session_timeout", "5000"),
@@ -81,8 +85,10 @@ impl Postgres {
             // The address may lead to another server tomorrow.
             .after_connect(|connection, _| {
                 Box::pin(async move {
-                    let looked = look_at(connection).await;
-                    looked.map_err(|error| sqlx::Error::Configuration(error.into()))
+                    match look_at(connection).await {
+                        Err(SqlError::Database(error)) => Err(error),
+                        looked => looked.map_err(|e| sqlx::Error::Configuration(e.into())),
+                    }
                 })
             })
             // A connection that was used a moment ago is there; asking would double every statement.

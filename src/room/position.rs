@@ -6,7 +6,7 @@
 
 use crate::base::ids::{Number, Place};
 use crate::room::draw::Table;
-use crate::room::model::command::{Board, Gap};
+use crate::room::model::command::{Board, Gap, RoomState};
 use crate::room::model::place_of;
 
 /// The place of a number; none as long as the draw has yet to give it one, or where `table` is not
@@ -17,9 +17,15 @@ pub fn place(board: &Board, table: Option<&Table>, number: Number) -> Option<Pla
         Some((size, seed)) => table
             .filter(|table| (table.size(), table.seed()) == (size, seed))
             .map(|table| table.place(number)),
-        None if board.settings.draw.is_some() && board.serving == Place(0) => None,
+        None if waits_for_draw(board) => None,
         None => Some(place_of(number)),
     }
+}
+
+/// Whether a draw has yet to say who is first. A room that opened without one calls by number.
+fn waits_for_draw(board: &Board) -> bool {
+    let is_announced = board.settings.draw.is_some();
+    is_announced && board.serving == Place(0) && board.state != RoomState::Open
 }
 
 /// At most this many are called before and with this place: 1 is next. Never rises while no lost fan
@@ -107,7 +113,7 @@ mod tests {
     use crate::base::ids::ShowId;
     use crate::base::time::Timestamp;
     use crate::room::draw::{Announced, Commitment, Draw, DrawSecret, seed};
-    use crate::room::model::command::{RoomState, Settings};
+    use crate::room::model::command::Settings;
     use std::collections::BTreeSet;
 
     fn board(serving: u64) -> Board {
@@ -175,6 +181,7 @@ mod tests {
     fn a_number_has_a_place_once_the_draw_is_open() {
         let table = table(9, 1);
         let mut early = board(0);
+        early.state = RoomState::Early;
         assert_eq!(place(&early, None, Number(4)), Some(Place(4)));
         early.settings.draw = Some(Announced {
             commitment: Commitment([0; 32]),

@@ -7,7 +7,7 @@
 use crate::base::ids::{FanId, Place};
 use crate::base::limits::{TICK_LOOKED_MAX, TICK_PLACES_MAX};
 use crate::base::time::Timestamp;
-use crate::room::model::command::Drawn;
+use crate::room::model::command::{Drawn, RoomState};
 use crate::room::model::line::{Standing, place_of};
 use crate::room::model::{State, presence};
 
@@ -106,9 +106,10 @@ impl Taking<'_> {
 
 /// Raises `serving` to the last place that has been called or given up. Not while those who were
 /// lost are coming back, for an empty queue means nothing then; nor before or in a draw, where numbers
-/// say nothing of places.
+/// say nothing of places. A room that is open without one calls by number, whatever is announced.
 pub(super) fn move_serving(room: &mut State) {
-    if room.restoring_until.is_some() || room.needs_draw() || room.is_drawing() {
+    let waits_for_draw = room.needs_draw() && room.state != RoomState::Open;
+    if room.restoring_until.is_some() || waits_for_draw || room.is_drawing() {
         return;
     }
     let passed = match room.line.lowest() {

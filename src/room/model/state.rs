@@ -100,6 +100,11 @@ impl State {
         self.clock.last
     }
 
+    /// The last place that was called, is standing by or was given up.
+    pub fn serving(&self) -> Place {
+        self.serving
+    }
+
     /// Rises with every change that must outlive the process: a store that keeps a journal compares.
     pub fn revision(&self) -> u64 {
         self.revision

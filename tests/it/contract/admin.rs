@@ -21,18 +21,18 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tower::ServiceExt;
 
-struct World {
+pub(super) struct World {
     router: Router,
-    db: Sqlite,
+    pub(super) db: Sqlite,
     phase: watch::Sender<Phase>,
     _folder: tempfile::TempDir,
 }
 
 /// Status, ETag, body.
-type Answer = (StatusCode, Option<String>, Value);
+pub(super) type Answer = (StatusCode, Option<String>, Value);
 
 impl World {
-    async fn open() -> Self {
+    pub(super) async fn open() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let room = InMemory::open(&folder.path().join("room.db"), clock.clone())
@@ -66,7 +66,13 @@ impl World {
         }
     }
 
-    async fn ask(&self, token: &str, line: &str, if_match: Option<&str>, body: Value) -> Answer {
+    pub(super) async fn ask(
+        &self,
+        token: &str,
+        line: &str,
+        if_match: Option<&str>,
+        body: Value,
+    ) -> Answer {
         let (method, path) = line.split_once(' ').unwrap();
         let mut request = Request::builder()
             .method(method)
@@ -91,7 +97,7 @@ impl World {
     }
 }
 
-fn settings() -> Value {
+pub(super) fn settings() -> Value {
     serde_json::from_str(
         r#"{"name": "Show", "rate": 30, "sections":
             [{"name": "B", "seats": 600, "price": {"amount": 390.10, "currency": "BRL"}}]}"#,
@@ -262,4 +268,80 @@ async fn readiness_names_what_fails() {
         (broken.0, &broken.2["database"]),
         (StatusCode::SERVICE_UNAVAILABLE, &json!("failing"))
     );
+}
+
+#[tokio::test]
+async fn what_was_sold_keeps_its_currency_and_something_stays_for_sale() {
+    let world = World::open().await;
+    let made = world.ask("admin", "PUT /admin/v1/shows/s", None, settings());
+    assert_eq!(made.await.0, StatusCode::CREATED);
+    let dollars = r#"{"sections": [{"name": "B", "seats": 600, "price": {"amount": 90.00, "currency": "USD"}}]}"#;
+    let dollars: Value = serde_json::from_str(dollars).unwrap();
+    for (change, says) in [
+        (dollars, "must keep its currency, BRL"),
+        (json!({"sections": []}), "must keep at least one"),
+        (json!({"sections": null}), "must keep at least one"),
+    ] {
+        let line = "PATCH /admin/v1/shows/s";
+        let (status, _, body) = world.ask("operator", line, None, change).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{body}");
+        let detail = body["detail"].as_str().unwrap();
+        assert!(detail.contains(says), "{detail}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_operators_at_once_all_get_their_change() {
+    let world = World::open().await;
+    let made = world.ask("admin", "PUT /admin/v1/shows/s", None, settings());
+    assert_eq!(made.await.0, StatusCode::CREATED);
+    let changes = (1..=20).map(|capacity| {
+        let change = json!({ "capacity": capacity });
+        world.ask("operator", "PATCH /admin/v1/shows/s", None, change)
+    });
+    for (status, _, body) in futures_util::future::join_all(changes).await {
+        assert_eq!(status, StatusCode::OK, "{body}");
+    }
+    let (_, etag, _) = world
+        .ask("viewer", "GET /admin/v1/shows/s", None, json!({}))
+        .await;
+    assert_eq!(etag.as_deref(), Some("\"21\""));
+}
+
+#[tokio::test]
+async fn a_show_is_cancelled_by_an_admin_who_means_it() {
+    let world = World::open().await;
+    let made = world.ask("admin", "PUT /admin/v1/shows/s", None, settings());
+    assert_eq!(made.await.0, StatusCode::CREATED);
+    let cancel = "POST /admin/v1/shows/s/cancel";
+    for (token, body, expected) in [
+        ("operator", json!({"show": "s"}), 403),
+        ("admin", json!({}), 422),
+        ("admin", json!({"show": "t"}), 422),
+        ("admin", json!({"show": "s"}), 200),
+        ("admin", json!({"show": "s"}), 200),
+    ] {
+        let (status, etag, told) = world.ask(token, cancel, None, body).await;
+        assert_eq!(status.as_u16(), expected, "{told}");
+        if expected == 200 {
+            assert_eq!(
+                (&told["state"], etag.as_deref()),
+                (&json!("closed"), Some("\"2\""))
+            );
+            assert!(told["cancelled_at"].is_string(), "{told}");
+        }
+    }
+    let nowhere = "POST /admin/v1/shows/t/cancel";
+    let (status, _, _) = world
+        .ask("admin", nowhere, None, json!({"show": "t"}))
+        .await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    for verb in ["open", "pause", "off"] {
+        let line = format!("POST /admin/v1/shows/s/{verb}");
+        let (status, _, body) = world.ask("admin", &line, None, json!({})).await;
+        assert_eq!(
+            (status.as_u16(), &body["type"]),
+            (409, &json!("urn:catraca:problem:show-cancelled"))
+        );
+    }
 }

@@ -1,6 +1,7 @@
 //! Does every backend keep the promise of its port?
 
 mod admin;
+mod admin_draw;
 mod admissions;
 mod admitter;
 mod admitter_draw;
@@ -20,6 +21,7 @@ mod orders_histories;
 mod orders_keys;
 mod orders_payment;
 mod orders_saga;
+mod orders_sections;
 mod payment_provider;
 mod postgres;
 mod postgres_units;

@@ -10,6 +10,54 @@ const TICK_LINES_MAX: usize = 120;
 /// Columns of a line.
 const COLUMNS_MAX: usize = 120;
 
+/// What only scripts do: their heads say with what.
+const NOT_IN_PARTS: &[&str] = &["KEYS", "ARGV", "'TIME'", "'INFO'"];
+
+/// A part computes from what it is given, and says whose rule it repeats.
+fn check_part(path: &str, text: &str, rest: &Rest<'_>) -> Findings {
+    let name = path.rsplit('/').next().unwrap().trim_end_matches(".lua");
+    let lines: Vec<&str> = text.lines().collect();
+    let mut findings = sizes(path, &lines, LINES_MAX);
+    if !lines[0].starts_with(&format!("-- part/{name}: ")) {
+        findings.push(format!("{path}:1: does not begin with `-- part/{name}: `"));
+    }
+    findings.extend(target(path, &lines, rest));
+    for (line, code) in (1..).zip(&lines) {
+        for word in NOT_IN_PARTS.iter().filter(|word| code.contains(**word)) {
+            findings.push(format!("{path}:{line}: {word} in a part"));
+        }
+    }
+    findings
+}
+
+fn sizes(path: &str, lines: &[&str], most: usize) -> Findings {
+    let mut findings = Vec::new();
+    if most < lines.len() {
+        let count = lines.len();
+        findings.push(format!("{path}:{count}: {count} lines (at most {most})"));
+    }
+    for (line, text) in (1..).zip(lines) {
+        if COLUMNS_MAX < text.len() {
+            let columns = text.len();
+            let most = COLUMNS_MAX;
+            findings.push(format!("{path}:{line}: {columns} columns (at most {most})"));
+        }
+    }
+    findings
+}
+
+/// The function of the definition that a head names, where there is none.
+fn target(path: &str, lines: &[&str], rest: &Rest<'_>) -> Option<String> {
+    let named = head(lines, "-- Same as: ").unwrap_or_default();
+    let (module, function) = named.rsplit_once("::").unwrap_or_default();
+    let definition = (rest.model)(module).unwrap_or_default();
+    let is_there = definition.contains(&format!("fn {function}("));
+    let mut numbered = (1..).zip(lines);
+    let line = numbered.find(|(_, text)| text.starts_with("-- Same as: "));
+    let line = line.map_or(2, |(line, _)| line);
+    (!is_there).then(|| format!("{path}:{line}: `{named}` is no function"))
+}
+
 /// What a script must agree with.
 struct Rest<'a> {
     /// Sources that read answers.
@@ -20,36 +68,17 @@ struct Rest<'a> {
 
 fn check(path: &str, text: &str, rest: &Rest<'_>) -> Findings {
     let name = path.rsplit('/').next().unwrap().trim_end_matches(".lua");
-    let mut findings = Vec::new();
-    let mut find = |line: usize, what: String| findings.push(format!("{path}:{line}: {what}"));
     let lines: Vec<&str> = text.lines().collect();
     let most = if name == "tick" {
         TICK_LINES_MAX
     } else {
         LINES_MAX
     };
-    if most < lines.len() {
-        find(
-            lines.len(),
-            format!("{} lines (at most {most})", lines.len()),
-        );
-    }
-    for (line, text) in (1..).zip(&lines) {
-        if COLUMNS_MAX < text.len() {
-            find(
-                line,
-                format!("{} columns (at most {COLUMNS_MAX})", text.len()),
-            );
-        }
-    }
+    let mut findings = sizes(path, &lines, most);
+    findings.extend(target(path, &lines, rest));
+    let mut find = |line: usize, what: String| findings.push(format!("{path}:{line}: {what}"));
     if !lines[0].starts_with(&format!("-- room/{name}: ")) {
         find(1, format!("does not begin with `-- room/{name}: `"));
-    }
-    let target = head(&lines, "-- Same as: ").unwrap_or_default();
-    let (module, function) = target.rsplit_once("::").unwrap_or_default();
-    let definition = (rest.model)(module).unwrap_or_default();
-    if !definition.contains(&format!("fn {function}(")) {
-        find(2, format!("`{target}` is no function"));
     }
     let named = head(&lines, "-- KEYS: ").map_or(0, |keys| keys.split(", ").count());
     let used = (1..=20)
@@ -111,6 +140,30 @@ fn the_heads_of_the_scripts_tell_the_truth() {
     assert!(10 < paths.len(), "{paths:?}");
     for path in paths {
         expect_none(&check(&path, &read(&path), &rest));
+    }
+    let parts = files("lua/part", "lua");
+    assert!(2 < parts.len(), "{parts:?}");
+    for path in parts {
+        expect_none(&check_part(&path, &read(&path), &rest));
+    }
+}
+
+#[test]
+fn a_part_that_knows_more_than_it_is_given_is_found() {
+    let rest = Rest {
+        readers: "",
+        model: &|module| (module == "a::b").then(|| "fn enter(x: u8)".to_owned()),
+    };
+    let good = "-- part/enter: a room enters.\n-- Same as: a::b::enter\nlocal function enter() end";
+    let path = "lua/part/enter.lua";
+    expect_at(&check_part(path, good, &rest), &[]);
+    for (from, to, line) in [
+        ("part/enter", "part/go", 1),
+        ("b::enter", "b::go", 2),
+        ("enter() end", "enter() return KEYS[1] end", 3),
+    ] {
+        let place = format!("{path}:{line}: ");
+        expect_at(&check_part(path, &good.replace(from, to), &rest), &[&place]);
     }
 }
 

@@ -31,6 +31,7 @@ pub(crate) const PURE: &[&str] = &[
     "room/position.rs",
     "room/quota.rs",
     "show/draw.rs",
+    "show/revise.rs",
     "show/settings.rs",
     "gateway/pattern.rs",
     "log/breaker.rs",

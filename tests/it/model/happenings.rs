@@ -22,8 +22,8 @@ pub(crate) enum Happening {
     Guard(u64),
     /// The operator announces a draw, or takes it back.
     Announce(bool),
-    /// The operator asks fans to be there, or no longer.
-    Presence(bool),
+    /// These fans show up; as long as that counts, and so many more milliseconds, pass; a tick.
+    Sleep(Vec<u64>, u64),
     /// The opening of a draw, as far as so many steps, with what is wrong about the last.
     Opening(usize, Wrong),
     /// A tick that wants so many calls and names so many places of the draw.
@@ -47,6 +47,9 @@ pub(crate) enum Happening {
     /// These fans show their passes; a few pass ahead of the room, or of another edition.
     Restore(Vec<(u64, Pass)>),
     Finish(RoomState, [u64; 4], Option<Stock>),
+    /// The data is lost, mended as far as so many steps, with what SQL has wrong of the draw; then these
+    /// fans come back.
+    LoseAndMend(usize, Wrong, Vec<(u64, Pass)>),
 }
 
 /// What is wrong with what is said of a draw.
@@ -199,12 +202,11 @@ pub(crate) fn happening() -> impl Strategy<Value = Happening> {
         2 => Just(say(Command::Board)),
         1 => (0usize..30).prop_map(move |max| say(Command::Ledger { max })),
         1 => (0u64..60).prop_map(move |through| say(Command::Trim { through })),
-        2 => proptest::collection::vec((0u64..45).prop_map(fan), 0..9)
-            .prop_map(move |fans| say(Command::Touch { fans })),
+        1 => (proptest::collection::vec(0u64..40, 0..9), 0u64..2)
+            .prop_map(|(fans, more)| Happening::Sleep(fans, more)),
         1 => any::<bool>().prop_map(Happening::Announce),
-        1 => any::<bool>().prop_map(Happening::Presence),
         2 => (0usize..4, wrong()).prop_map(|(steps, wrong)| Happening::Opening(steps, wrong)),
-        9 => (0u64..9, 0usize..20, wrong())
+        9 => (0u64..9, 0usize..7, wrong())
             .prop_map(|(want, names, wrong)| Happening::TickDrawn(want, names, wrong)),
         1 => state().prop_map(Happening::Verb),
         1 => (hour(), hour(), hour()).prop_map(|(a, b, c)| Happening::Hours([a, b, c])),
@@ -216,6 +218,8 @@ pub(crate) fn happening() -> impl Strategy<Value = Happening> {
             Happening::Begin { generations, is_found, editions: editions / 11 }
         }),
         2 => (0u64..30, 0usize..5).prop_map(|(through, max)| Happening::Copy(through, max)),
+        2 => (2usize..5, wrong(), proptest::collection::vec(pass(), 0..30))
+            .prop_map(|(steps, wrong, passes)| Happening::LoseAndMend(steps, wrong, passes)),
         2 => proptest::collection::vec(folded(), 0..5).prop_map(Happening::Fold),
         3 => (state(), [0u64..40, 0u64..40, 0u64..50, 0u64..4_000], proptest::option::of(stock()))
             .prop_map(|(state, numbers, stock)| Happening::Finish(state, numbers, stock)),

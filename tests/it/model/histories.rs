@@ -3,13 +3,14 @@
 
 use proptest::prelude::*;
 
-use catraca::base::ids::{Edition, Generation, Number};
+use catraca::base::ids::{Edition, Generation, Number, Place};
 use catraca::room::model::command::{
-    AfterRevoke, Command, Joining, Mend, Origin, Outcome, Restoring, RoomState, Tick,
+    AfterRevoke, Command, DrawOpened, Drawn, Frozen, Joining, Mend, Origin, Outcome, Restoring,
+    RoomState, Seed, Settings, Tick, Touched,
 };
 
 use crate::model::witness::Witness;
-use crate::model::world::{World, at, fan, new_room, settings, stock, tick};
+use crate::model::world::{World, announced, at, fan, new_room, settings, stock, tick};
 
 /// One thing that happens.
 #[derive(Debug, Clone)]
@@ -20,6 +21,8 @@ pub(crate) enum Event {
     Window(u64),
     Capacity(u64),
     Verb(RoomState),
+    /// The operator asks fans to be there, or no longer.
+    Presence(bool),
 }
 
 fn fans() -> impl Strategy<Value = Vec<u64>> {
@@ -56,6 +59,10 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
     let then = prop_oneof![Just(AfterRevoke::Returned), Just(AfterRevoke::Out)];
     prop_oneof![
         6 => (-1_500i64..1_500).prop_map(Event::Clock),
+        1 => (50_000i64..70_000).prop_map(Event::Clock),
+        2 => proptest::collection::vec(0u64..45, 0..20)
+            .prop_map(move |fans| say(Command::Touch { fans: ids(fans) })),
+        1 => any::<bool>().prop_map(Event::Presence),
         6 => fans().prop_map(join),
         8 => (0u8..3, 0u64..12, lease).prop_map(tick),
         4 => fans().prop_map(move |fans| say(Command::Claim { fans: ids(fans) })),
@@ -85,20 +92,45 @@ fn happen(world: &mut World, witness: &mut Witness, event: &Event) -> Result<(),
         Event::Window(window_ms) => world.set(|settings| settings.window_ms = *window_ms),
         Event::Capacity(capacity) => world.set(|settings| settings.capacity = *capacity),
         Event::Verb(state) => world.verb(*state),
-        Event::Say(command) => {
-            let outcome = world.say(command);
-            if let (Command::Join { joining }, Outcome::Joined(answers)) = (&**command, outcome) {
-                for (joining, answer) in joining.iter().zip(answers) {
-                    witness.joined(joining.fan, answer)?;
-                }
-            }
-        }
+        Event::Presence(is_asked) => world.set(|settings| settings.require_presence = *is_asked),
+        Event::Say(command) => say_to(world, witness, command)?,
     }
     world
         .copy_ledger()
         .iter()
         .try_for_each(|entry| witness.read(entry))?;
     world.room.check()
+}
+
+fn say_to(world: &mut World, witness: &mut Witness, command: &Command) -> Result<(), String> {
+    // Whoever ticks has the table of an open draw.
+    let outcome = match command {
+        Command::Tick(tick) => {
+            let named = usize::try_from(2 * tick.want).unwrap();
+            let drawn = world.next_places(named);
+            world.say(&Command::Tick(Tick {
+                drawn,
+                ..tick.clone()
+            }))
+        }
+        other => world.say(other),
+    };
+    match (command, outcome) {
+        (Command::Join { joining }, Outcome::Joined(answers)) => {
+            for (joining, answer) in joining.iter().zip(answers) {
+                witness.joined(joining.fan, answer)?;
+            }
+        }
+        (Command::Touch { fans }, Outcome::Touched(answers)) => {
+            for (fan, answer) in fans.iter().zip(answers) {
+                if answer == Touched::Waiting {
+                    witness.touched(world.room.now(), *fan);
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 proptest! {
@@ -112,6 +144,36 @@ proptest! {
         let mut witness = Witness::default();
         witness.rate(world.now, 10);
         for event in &events {
+            happen(&mut world, &mut witness, event).map_err(TestCaseError::fail)?;
+        }
+    }
+
+    #[test]
+    fn the_promises_hold_in_every_draw(
+        before in proptest::collection::vec(event(), 1..40),
+        after in proptest::collection::vec(event(), 1..150),
+    ) {
+        let mut settings = settings();
+        (settings.claim_ms, settings.ticket_ttl_ms, settings.capacity) = (2_000, 5_000, 12);
+        settings.draw = Some(announced());
+        let mut world = World::begin(settings, RoomState::Early);
+        let mut witness = Witness::default();
+        witness.rate(world.now, 10);
+        let is_early = |event: &&Event| !matches!(event, Event::Verb(_));
+        for event in before.iter().filter(is_early) {
+            happen(&mut world, &mut witness, event).map_err(TestCaseError::fail)?;
+        }
+        world.verb(RoomState::Open);
+        prop_assert_eq!(world.board().state, RoomState::Early);
+        let size = world.board().issued.0;
+        prop_assert_eq!(world.freeze(), Frozen::At { size });
+        // Late: behind everybody who takes part.
+        let late = Joining { fan: fan(99), origin: Origin::Known };
+        let late = Event::Say(Box::new(Command::Join { joining: vec![late] }));
+        happen(&mut world, &mut witness, &late).map_err(TestCaseError::fail)?;
+        prop_assert_eq!(world.open_draw(), DrawOpened::Now);
+        witness.drawn(world.table.clone().unwrap());
+        for event in &after {
             happen(&mut world, &mut witness, event).map_err(TestCaseError::fail)?;
         }
     }
@@ -134,7 +196,7 @@ proptest! {
     fn what_does_not_raise_the_revision_can_be_forgotten(
         events in proptest::collection::vec(event(), 1..100)
     ) {
-        let mut world = World::open(settings());
+        let mut world = World::open(Settings { require_presence: true, ..settings() });
         let mut replayed = world.clone();
         for event in &events {
             let command = match event {
@@ -143,7 +205,11 @@ proptest! {
                     continue;
                 }
                 Event::Say(command) => command,
-                Event::Rate(_) | Event::Window(_) | Event::Capacity(_) | Event::Verb(_) => continue,
+                Event::Rate(_)
+                | Event::Window(_)
+                | Event::Capacity(_)
+                | Event::Verb(_)
+                | Event::Presence(_) => continue,
             };
             let before = world.room.revision();
             let outcome = world.say(command);
@@ -200,9 +266,17 @@ fn anything() -> impl Strategy<Value = Command> {
             | Event::Rate(_)
             | Event::Window(_)
             | Event::Capacity(_)
-            | Event::Verb(_) => Command::Board,
+            | Event::Verb(_)
+            | Event::Presence(_) => Command::Board,
         }),
         1 => any::<(u64, u64, u64, u64)>().prop_map(pass),
+        1 => Just(Command::Freeze),
+        1 => any::<u64>().prop_map(|size| Command::OpenDraw { size, seed: Seed([1; 32]) }),
+        1 => any::<(u64, Vec<u64>)>().prop_map(|(serving, numbers)| {
+            let numbers = numbers.into_iter().map(Number).collect();
+            let drawn = Drawn { seed: Seed([1; 32]), serving: Place(serving % 3), numbers };
+            Command::Tick(Tick { drawn: Some(drawn), ..tick(5) })
+        }),
         1 => (0usize..2, any::<u64>(), any::<u64>()).prop_map(mend),
         1 => any::<(u64, u64, u64)>().prop_map(|(version, free, held)| {
             Command::Stock(stock(version, free, held))

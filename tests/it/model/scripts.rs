@@ -44,12 +44,11 @@ fn tell_both(need: &Need) {
         twins.generation = 1;
         twins.begin(0)?;
         twins.settings.draw = draws.then(announced);
-        let state = if draws {
-            RoomState::Early
+        if draws {
+            twins.finish(RoomState::Early, [0, 1, 30, 0], None)?;
         } else {
-            RoomState::Open
-        };
-        twins.finish(state, [0, u64::from(draws), 150, 0], None)?;
+            twins.finish(RoomState::Open, [0, 0, 150, 0], None)?;
+        }
         for happening in &history {
             twins.happen(happening)?;
         }

@@ -5,19 +5,18 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use tokio::runtime::Runtime;
 
-use catraca::base::ids::{Edition, FanId, Generation, Number, Place, ShowId};
+use catraca::base::ids::{FanId, Number, Place, ShowId};
 use catraca::base::limits::{LEASE_TTL_MS, PRESENT_MS};
 use catraca::base::time::Timestamp;
+use catraca::room::Store;
 use catraca::room::draw::{self, Draw, DrawSecret, Seed, Table};
 use catraca::room::in_redis::InRedis;
 use catraca::room::model::command::{
-    Command, Configure, Drawn, Finish, Folded, Joined, Joining, Mend, Origin, Outcome, Restoring,
-    RoomState, Settings, Stock, Tick,
+    Command, Configure, Drawn, Joined, Joining, Origin, Outcome, RoomState, Settings, Tick,
 };
 use catraca::room::model::{Facts, State, apply};
-use catraca::room::{Store, StoreError};
 
-use crate::model::happenings::{Happening, Lasting, Pass, Wrong};
+use crate::model::happenings::{Happening, Lasting, Wrong};
 use crate::model::histories::Event;
 use crate::model::keyspace;
 use crate::model::world::{announced, at, fan, settings, tick};
@@ -25,22 +24,22 @@ use crate::support::redis::Server;
 
 /// Both rooms, and what SQL would know of them.
 pub(crate) struct Twins<'a> {
-    runtime: &'a Runtime,
-    scripts: &'a InRedis,
-    redis: redis::Connection,
-    show: ShowId,
-    room: State,
-    now: Timestamp,
+    pub(super) runtime: &'a Runtime,
+    pub(super) scripts: &'a InRedis,
+    pub(super) redis: redis::Connection,
+    pub(super) show: ShowId,
+    pub(super) room: State,
+    pub(super) now: Timestamp,
     pub(crate) settings: Settings,
-    version: u64,
-    edition: u64,
+    pub(super) version: u64,
+    pub(super) edition: u64,
     pub(crate) generation: u64,
     /// The passes of this edition: the last number of each fan.
-    numbers: BTreeMap<FanId, Number>,
-    minted: u64,
+    pub(super) numbers: BTreeMap<FanId, Number>,
+    pub(super) minted: u64,
     /// The draw of this edition as SQL has it, and its table once it is open.
-    draw: Option<Draw>,
-    table: Option<Table>,
+    pub(super) draw: Option<Draw>,
+    pub(super) table: Option<Table>,
 }
 
 impl<'a> Twins<'a> {
@@ -70,7 +69,7 @@ impl<'a> Twins<'a> {
     }
 
     /// Tells both, and says how their answers differ.
-    fn say(&mut self, command: &Command) -> Result<(), TestCaseError> {
+    pub(super) fn say(&mut self, command: &Command) -> Result<(), TestCaseError> {
         let clock = format!("catraca:{{{}}}:clock", self.show);
         let now = self.now.as_millis();
         redis::cmd("SET")
@@ -81,8 +80,9 @@ impl<'a> Twins<'a> {
         let told = self
             .runtime
             .block_on(self.scripts.apply(&self.show, command));
-        let told =
-            told.map_err(|error| TestCaseError::fail(format!("{command:?}: {}", chain(&error))))?;
+        let told = told.map_err(|error| {
+            TestCaseError::fail(format!("{command:?}: {:#}", anyhow::Error::from(error)))
+        })?;
         let meant = apply(&mut self.room, self.now, command);
         prop_assert_eq!(&told, &meant, "{:?} at {}", command, now);
         if let (Command::Join { joining }, Outcome::Joined(answers)) = (command, &meant) {
@@ -103,27 +103,8 @@ impl<'a> Twins<'a> {
         Ok(())
     }
 
-    /// The command that says so of those who have a number.
-    fn fold(&self, folded: Vec<(u64, Folded)>) -> Command {
-        let with_place = |(n, folded): (u64, Folded)| {
-            let number = self.numbers.get(&fan(n))?;
-            let place = self.drawn_place(fan(n)).unwrap_or(Place(number.0));
-            let folded = match folded {
-                Folded::Called { until, .. } => Folded::Called { until, place },
-                Folded::Claimed { until, .. } => Folded::Claimed { until, place },
-                Folded::Returned { .. } => Folded::Returned { place },
-                Folded::Ended(why) => Folded::Ended(why),
-            };
-            Some((fan(n), folded))
-        };
-        Command::Mend(Mend::Fold {
-            generation: Generation(self.generation),
-            folded: folded.into_iter().filter_map(with_place).collect(),
-        })
-    }
-
     /// What the draw gave the fan's number, if the fan took part.
-    fn drawn_place(&self, fan: FanId) -> Option<Place> {
+    pub(super) fn drawn_place(&self, fan: FanId) -> Option<Place> {
         let (table, number) = (self.table.as_ref()?, self.numbers.get(&fan)?);
         (number.0 <= table.size()).then(|| table.place(*number))
     }
@@ -168,22 +149,6 @@ impl<'a> Twins<'a> {
         })
     }
 
-    fn restore(&self, passes: &[(u64, Pass)]) -> Command {
-        let show = |(n, pass): &(u64, Pass)| {
-            let good = Restoring {
-                fan: fan(*n),
-                number: *self.numbers.get(&fan(*n))?,
-                edition: Edition(self.edition),
-                generation: Generation(self.generation),
-                place: self.drawn_place(fan(*n)),
-            };
-            Some(pass.of(good, *n))
-        };
-        Command::Restore {
-            restoring: passes.iter().filter_map(show).collect(),
-        }
-    }
-
     fn configure(&mut self, verb: Option<RoomState>) -> Result<(), TestCaseError> {
         self.version += 1;
         self.say(&Command::Configure(Configure {
@@ -191,70 +156,6 @@ impl<'a> Twins<'a> {
             settings: self.settings.clone(),
             verb: verb.map(|state| (self.version, state)),
         }))
-    }
-
-    pub(crate) fn begin(&mut self, mended: u64) -> Result<(), TestCaseError> {
-        self.say(&Command::Mend(Mend::Begin {
-            edition: Edition(self.edition),
-            generation: Generation(self.generation),
-            mended: Generation(mended),
-        }))
-    }
-
-    fn copy(&mut self, through: u64, max: usize) -> Result<(), TestCaseError> {
-        self.say(&Command::Mend(Mend::Copy {
-            generation: Generation(self.generation),
-            through,
-            max,
-        }))
-    }
-
-    pub(crate) fn finish(
-        &mut self,
-        state: RoomState,
-        [serving, known, more, restoring_ms]: [u64; 4],
-        stock: Option<Stock>,
-    ) -> Result<(), TestCaseError> {
-        let issued = self
-            .numbers
-            .values()
-            .max()
-            .map_or(known, |last| last.0.max(known));
-        let finish = Finish {
-            generation: Generation(self.generation),
-            configure: Configure {
-                version: self.version,
-                settings: self.settings.clone(),
-                verb: (known % 2 == 0).then_some((self.version, RoomState::Open)),
-            },
-            state,
-            serving: Place(serving),
-            known: Number(known),
-            // SQL's ceiling is never below what was issued.
-            issued: Number(issued + more / 3),
-            ceiling: Number(issued + more),
-            not_before: self.now.plus_ms(restoring_ms % 7).minus_ms(3),
-            restoring_ms: restoring_ms.saturating_sub(2_000),
-            stock,
-            draw: self.draw,
-        };
-        self.say(&Command::Mend(Mend::Finish(Box::new(finish))))
-    }
-
-    fn lose(&mut self) {
-        self.room.lose();
-        let key = format!("catraca:{{{}}}:room", self.show);
-        let forget = [
-            "replid",
-            "mending_replid",
-            "mending_edition",
-            "mending_generation",
-        ];
-        redis::cmd("HDEL")
-            .arg(key)
-            .arg(&forget)
-            .exec(&mut self.redis)
-            .unwrap();
     }
 
     fn mint(&mut self, between: &[Option<u64>]) -> Command {
@@ -325,9 +226,16 @@ impl<'a> Twins<'a> {
                 self.settings.draw = draws.then(announced);
                 self.configure(None)
             }
-            Happening::Presence(is_asked) => {
+            Happening::Daily(Event::Presence(is_asked)) => {
                 self.settings.require_presence = is_asked;
                 self.configure(None)
+            }
+            Happening::Sleep(fans, more_ms) => {
+                let fans = fans.into_iter().map(fan).collect();
+                self.say(&Command::Touch { fans })?;
+                self.now = self.now.plus_ms(PRESENT_MS + more_ms);
+                let command = self.tick_drawn(5, 9, Wrong::Nothing);
+                self.say(&command)
             }
             Happening::Opening(steps, wrong) => self.open_draw(steps, wrong),
             Happening::TickDrawn(want, names, wrong) => {
@@ -367,6 +275,10 @@ impl<'a> Twins<'a> {
             Happening::Copy(through, max) => self.copy(through, max),
             Happening::Fold(folded) => self.say(&self.fold(folded)),
             Happening::Restore(passes) => self.say(&self.restore(&passes)),
+            Happening::LoseAndMend(steps, wrong, passes) => {
+                self.lose_and_mend(steps, wrong)?;
+                self.say(&self.restore(&passes))
+            }
             Happening::Finish(state, numbers, stock) => self.finish(state, numbers, stock),
         }
     }
@@ -387,14 +299,4 @@ impl<'a> Twins<'a> {
         prop_assert_eq!(held, meant);
         Ok(())
     }
-}
-
-fn chain(error: &StoreError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

@@ -107,11 +107,11 @@ impl Witness {
         if entry.serving < self.serving {
             return Err(format!("serving fell to {}", entry.serving));
         }
-        (self.seq, self.serving) = (entry.seq, entry.serving);
-        if !matches!(entry.change, Change::Absent { .. }) && !self.passed_over.is_empty() {
-            let skipped = &self.passed_over;
-            return Err(format!("promise 5: {skipped:?} were passed over"));
+        if !matches!(entry.change, Change::Absent { .. }) {
+            // The last entry was the last of its tick.
+            self.nobody_is_skipped()?;
         }
+        (self.seq, self.serving) = (entry.seq, entry.serving);
         match &entry.change {
             Change::Called(called) => self.called(entry.at, called)?,
             Change::Absent { fans } => self.absent(entry.at, fans)?,
@@ -154,16 +154,6 @@ impl Witness {
                 return Err(format!("promise 5: {place} was called twice"));
             }
         }
-        if self
-            .queue
-            .first_key_value()
-            .is_some_and(|(lowest, _)| lowest.0 <= self.serving.0)
-        {
-            return Err(format!(
-                "promise 5: serving {} has skipped somebody",
-                self.serving
-            ));
-        }
         let live = self.inside.values().filter(|until| now < **until).count() as u64;
         if called.capacity < live || called.live != live {
             return Err(format!(
@@ -193,9 +183,20 @@ impl Witness {
                 return Err(format!("promise 5: {fan} was there at {last:?}"));
             }
         }
-        match self.passed_over.front() {
-            Some(skipped) => Err(format!("promise 5: {skipped} was passed over")),
-            None => Ok(()),
+        self.nobody_is_skipped()
+    }
+
+    /// Everybody up to `serving` was called or absent.
+    fn nobody_is_skipped(&self) -> Result<(), String> {
+        let serving = self.serving;
+        if let Some(skipped) = self.passed_over.front() {
+            return Err(format!("promise 5: {skipped} was passed over"));
+        }
+        match self.queue.first_key_value() {
+            Some((place, fan)) if *place <= serving => Err(format!(
+                "promise 5: serving {serving} has skipped {fan} at {place}"
+            )),
+            Some(_) | None => Ok(()),
         }
     }
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use catraca::base::ids::{Edition, FanId, Generation, Number, Place};
 use catraca::base::time::Timestamp;
-use catraca::room::draw::{Announced, Commitment};
+use catraca::room::draw::{self, Announced, Commitment, Draw, DrawSecret, Seed, Table};
 use catraca::room::fold::Fold;
 use catraca::room::model::command::{
-    Board, Claimed, Command, Configure, Finish, Folded, Joined, Joining, LedgerEntry, Measured,
-    Mend, Mended, Origin, Outcome, Restored, Restoring, RoomState, Settings, Step, Stock, Tick,
-    Ticked,
+    Board, Claimed, Command, Configure, DrawOpened, Drawn, Finish, Folded, Frozen, Joined, Joining,
+    LedgerEntry, Measured, Mend, Mended, Origin, Outcome, Restored, Restoring, RoomState, Settings,
+    Step, Stock, Tick, Ticked,
 };
 use catraca::room::model::{State, apply};
 
@@ -47,6 +47,11 @@ pub(crate) fn announced() -> Announced {
         beacon: None,
         revealed: None,
     }
+}
+
+/// The seed of a test's draw.
+pub(crate) fn seed_of(size: u64) -> Seed {
+    draw::seed(&"a".parse().unwrap(), &DrawSecret([7; 32]), "", size)
 }
 
 /// What makes a new room of these settings, in this state.
@@ -104,6 +109,8 @@ pub(crate) fn stock(version: u64, free: u64, held: u64) -> Stock {
 pub(crate) struct World {
     pub(crate) room: State,
     pub(crate) now: Timestamp,
+    /// The table of a draw, once it is open.
+    pub(crate) table: Option<Table>,
     version: u64,
 }
 
@@ -123,6 +130,7 @@ impl World {
         let mut world = Self {
             room: State::default(),
             now: at(10_000),
+            table: None,
             version: 1,
         };
         for step in steps {
@@ -158,7 +166,48 @@ impl World {
 
     /// Ticks as the leader.
     pub(crate) fn tick(&mut self, want: u64) -> Step {
-        match self.say(&Command::Tick(tick(want))) {
+        self.lead(tick(want))
+    }
+
+    pub(crate) fn freeze(&mut self) -> Frozen {
+        match self.say(&Command::Freeze) {
+            Outcome::Frozen(frozen) => frozen,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Opens the frozen draw.
+    pub(crate) fn open_draw(&mut self) -> DrawOpened {
+        let size = self.room.facts().draw.map_or(0, |draw| draw.size);
+        let seed = seed_of(size);
+        self.table = Some(Table::new(&seed, size));
+        match self.say(&Command::OpenDraw { size, seed }) {
+            Outcome::DrawOpened(opened) => opened,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What the table says of the next places.
+    pub(crate) fn next_places(&self, most: usize) -> Option<Drawn> {
+        let (table, serving) = (self.table.as_ref()?, self.room.serving());
+        Some(Drawn {
+            seed: table.seed(),
+            serving,
+            numbers: table.next(serving, most),
+        })
+    }
+
+    /// Ticks as the leader, and names so many places.
+    pub(crate) fn tick_drawn(&mut self, want: u64, places: usize) -> Step {
+        let drawn = self.next_places(places);
+        self.lead(Tick {
+            drawn,
+            ..tick(want)
+        })
+    }
+
+    fn lead(&mut self, tick: Tick) -> Step {
+        match self.say(&Command::Tick(tick)) {
             Outcome::Ticked(Ticked::Leader(step)) => step,
             other => panic!("{other:?}"),
         }
@@ -173,12 +222,13 @@ impl World {
 
     /// The fan shows the pass they got at join.
     pub(crate) fn restore(&mut self, n: u64, number: u64) -> Restored {
+        let table = self.table.as_ref();
         self.show(Restoring {
             fan: fan(n),
             number: Number(number),
             edition: Edition(1),
             generation: Generation(1),
-            place: None,
+            place: table.map(|table| table.place(Number(number))),
         })
     }
 
@@ -253,6 +303,8 @@ pub(crate) struct Sql {
     pub(crate) state: RoomState,
     /// By generation and number: what is there stays as it is.
     pub(crate) ledger: BTreeMap<(Generation, u64), LedgerEntry>,
+    pub(crate) verb: Option<(u64, RoomState)>,
+    pub(crate) draw: Option<Draw>,
 }
 
 impl Sql {
@@ -266,6 +318,8 @@ impl Sql {
             settings: board.settings,
             state: board.state,
             ledger: BTreeMap::new(),
+            verb: None,
+            draw: None,
         }
     }
 
@@ -325,7 +379,7 @@ impl Sql {
             configure: Configure {
                 version: 1_000,
                 settings: self.settings.clone(),
-                verb: None,
+                verb: self.verb,
             },
             state: self.state,
             serving: fold.serving,
@@ -335,7 +389,7 @@ impl Sql {
             not_before: fold.at,
             restoring_ms,
             stock: None,
-            draw: None,
+            draw: self.draw,
         };
         let folds = folded.chunks(3).map(|part| Mend::Fold {
             generation,

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use catraca::base::ids::{Edition, Generation, Number, ShowId};
 use catraca::room::model::command::{Command, Outcome};
 use catraca::room::{self, StoreError as RoomError};
+use catraca::show::draw::{DrawFact, Entered};
 use catraca::show::settings::Settings;
 use catraca::show::{Change, Checkpoint, LedgerRow, Put, Show, Store, StoreError};
 use tokio::sync::Notify;
@@ -131,6 +132,10 @@ impl Store for Sql {
         self.there()?.verb(show, change, verb).await
     }
 
+    async fn cancel(&self, show: &ShowId, change: &Change) -> Result<Option<Show>, StoreError> {
+        self.there()?.cancel(show, change).await
+    }
+
     async fn begin_mend(&self, seen: &Show, ceiling: Number) -> Result<bool, StoreError> {
         self.step().await;
         self.there()?.begin_mend(seen, ceiling).await
@@ -177,7 +182,29 @@ impl Store for Sql {
         self.there()?.ledger(show, edition, after, max).await
     }
 
+    async fn keep_draw(
+        &self,
+        show: &ShowId,
+        edition: Edition,
+        fact: DrawFact,
+    ) -> Result<(), StoreError> {
+        self.there()?.keep_draw(show, edition, fact).await
+    }
+
+    async fn enter_beacon(
+        &self,
+        show: &ShowId,
+        change: &Change,
+        value: &str,
+    ) -> Result<Option<Entered>, StoreError> {
+        self.there()?.enter_beacon(show, change, value).await
+    }
+
     async fn audit(&self, change: &Change) -> Result<(), StoreError> {
         self.there()?.audit(change).await
+    }
+
+    async fn try_write(&self) -> Result<(), StoreError> {
+        self.there()?.try_write().await
     }
 }

@@ -246,6 +246,7 @@ async fn verdicts(place: &Place, fans: &Fans) -> Vec<Verdict> {
     std::fs::write(&path, history).unwrap();
     let paths = Paths {
         data_dir: place.folder().to_owned(),
+        database: None,
         histories: vec![path],
     };
     check::judge(&check::load(&paths).await.unwrap())
