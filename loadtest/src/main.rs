@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use loadtest::cli::{Cli, Verb};
-use loadtest::crowd;
+use loadtest::cli::{BenchVerb, Cli, Verb};
+use loadtest::{bench, crowd};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -26,6 +26,15 @@ fn main() -> ExitCode {
             },
             Err(error) => said(&error, 2),
         },
+        Verb::Bench(BenchVerb::Orders(settings)) => {
+            match runtime.block_on(bench::orders(&settings)) {
+                Ok(table) => {
+                    eprint!("{table}");
+                    ExitCode::SUCCESS
+                }
+                Err(error) => said(&error, 1),
+            }
+        }
     }
 }
 

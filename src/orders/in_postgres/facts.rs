@@ -1,81 +1,21 @@
 //! What decisions depend on, loaded for the unit of work that will carry them out.
 //!
-//! What one unit alone may end is locked by the statement that reads it: holds, orders, the free
-//! seats that come into question. The rest is checked by the statement that writes.
+//! What one unit alone may end is locked by the statement that reads it: holds and orders. The rest is
+//! checked by the statement that writes. `seats.rs` loads what a new hold depends on.
 
-use std::collections::BTreeMap;
-
+use sqlx::PgConnection;
 use sqlx::postgres::PgRow;
-use sqlx::{PgConnection, Row};
 
 use crate::base::ids::{HoldId, OrderId, ShowId, TicketId};
 use crate::base::time::Timestamp;
-use crate::orders::in_postgres::Look;
 use crate::orders::rows_in_sql::{self as rows, Columns};
-use crate::orders::rules::hold::{NamedSeat, Offer, PlaceHold, Wish};
 use crate::orders::rules::order::PlaceOrder;
 use crate::orders::rules::{
-    Hold, Order, Payment, PaymentId, Refusal, Status, Terms, hold, order, payment, seats,
+    Hold, Order, Payment, PaymentId, Refusal, Status, Terms, order, payment,
 };
 use crate::orders::store::StoreError;
 
-/// Free seats that are looked at first for neighbours. Only where there is no run among them are
-/// all seats of the section loaded.
-const FREE_LOOKS: i64 = 1_000;
-
-/// Free seats that a buyer looks at for each one wanted, while others look at the next ones.
-const LOOKS_PER_SEAT: i64 = 4;
-
-/// What a hold depends on, or why there can be none; `None` where more has to be looked at.
-pub(super) async fn for_hold(
-    tx: &mut PgConnection,
-    request: &PlaceHold,
-    look: Look,
-    now: Timestamp,
-) -> Result<Option<Result<hold::Facts, Refusal>>, StoreError> {
-    let buyer = &request.buyer;
-    let row = sqlx::query(
-        "select settings, cancelled_at_ms is not null as is_cancelled,
-           array(select hold_id from holds
-             where ticket_id = $2 and state = 'live' and expires_at_ms > $3
-             order by hold_id) as live,
-           array(select expires_at_ms from holds
-             where ticket_id = $2 and state = 'live' and expires_at_ms > $3
-             order by hold_id) as ends,
-           exists (select from orders
-             where ticket_id = $2 and status in ('pending', 'confirmed')) as ordered,
-           exists (select from sections c where c.show = $1 and exists
-             (select from seats s where s.show = c.show and s.section = c.section
-                and s.state in ('free', 'held'))) as is_left
-         from shows where show = $1",
-    )
-    .bind(buyer.show.as_str())
-    .bind(buyer.ticket.to_string())
-    .bind(now.as_millis())
-    .fetch_optional(&mut *tx)
-    .await?;
-    let Some(row) = row else {
-        return Ok(Some(Err(Refusal::NoSuchShow)));
-    };
-    let offer = match &request.wish {
-        Wish::Best { section, quantity } => {
-            section_offer(tx, &buyer.show, (section, *quantity), look).await?
-        }
-        Wish::Named(names) => Some(Offer::Seats(named_seats(tx, &buyer.show, names).await?)),
-    };
-    let Some(offer) = offer else {
-        return Ok(None);
-    };
-    let (live, ends): (Vec<String>, Vec<i64>) = (row.try_get("live")?, row.try_get("ends")?);
-    let live: Vec<(String, i64)> = live.into_iter().zip(ends).collect();
-    Ok(Some(Ok(hold::Facts {
-        terms: terms(&buyer.show, &row)?,
-        live: rows::carts(&live)?,
-        ordered: row.is("ordered")?,
-        left: row.is("is_left")?,
-        offer,
-    })))
-}
+const ORDER_FACTS: &str = include_str!("sql/order_facts.sql");
 
 /// What an order depends on, or why there can be none.
 pub(super) async fn for_order(
@@ -83,18 +23,12 @@ pub(super) async fn for_order(
     request: &PlaceOrder,
 ) -> Result<Result<order::Facts, Refusal>, StoreError> {
     let buyer = &request.buyer;
-    let row = sqlx::query(
-        "select s.settings, s.cancelled_at_ms is not null as is_cancelled, h.*,
-           (select order_id from orders where hold_id = $2) as placed,
-           exists (select from orders
-             where ticket_id = $3 and status in ('pending', 'confirmed')) as ordered
-         from shows s left join holds h on h.hold_id = $2 where s.show = $1",
-    )
-    .bind(buyer.show.as_str())
-    .bind(request.hold.to_string())
-    .bind(buyer.ticket.to_string())
-    .fetch_optional(&mut *conn)
-    .await?;
+    let row = sqlx::query(ORDER_FACTS)
+        .bind(buyer.show.as_str())
+        .bind(request.hold.to_string())
+        .bind(buyer.ticket.to_string())
+        .fetch_optional(&mut *conn)
+        .await?;
     let Some(row) = row else {
         return Ok(Err(Refusal::NoSuchShow));
     };
@@ -159,7 +93,7 @@ pub(super) async fn show_terms(
     row.map(|row| terms(show, &row)).transpose()
 }
 
-fn terms(show: &ShowId, row: &PgRow) -> Result<Terms, StoreError> {
+pub(super) fn terms(show: &ShowId, row: &PgRow) -> Result<Terms, StoreError> {
     rows::terms(show, &row.text("settings")?, row.is("is_cancelled")?)
 }
 
@@ -172,128 +106,6 @@ async fn ordered(tx: &mut PgConnection, ticket: TicketId) -> Result<bool, StoreE
     .bind(ticket.to_string())
     .fetch_one(tx)
     .await?)
-}
-
-/// A section's free seats; `None` where what is looked at does not hold the wish.
-async fn section_offer(
-    tx: &mut PgConnection,
-    show: &ShowId,
-    (name, quantity): (&str, u32),
-    look: Look,
-) -> Result<Option<Offer>, StoreError> {
-    let row = sqlx::query(
-        "select c.*, exists (select from seats s
-           where s.show = c.show and s.section = c.section and s.state = 'held') as in_carts
-         from sections c where c.show = $1 and c.section = $2",
-    )
-    .bind(show.as_str())
-    .bind(name)
-    .fetch_optional(&mut *tx)
-    .await?;
-    let Some(row) = row else {
-        return Ok(Some(Offer::Nothing));
-    };
-    let section = rows::section(&row)?;
-    let wanted = quantity as usize;
-    let free = match (look, section.numbered) {
-        (Look::Few, is_numbered) => {
-            let looks = match (quantity, is_numbered) {
-                (1, _) | (_, false) => 1,
-                (_, true) => LOOKS_PER_SEAT,
-            };
-            let free = next_seats(tx, show, name, looks * i64::from(quantity)).await?;
-            let found = match is_numbered {
-                true => seats::run(&free, wanted).is_some(),
-                false => wanted <= free.len(),
-            };
-            if !found {
-                return Ok(None);
-            }
-            free
-        }
-        (Look::All, false) => free_seats(tx, show, name, i64::from(quantity)).await?,
-        (Look::All, true) => {
-            let first = free_seats(tx, show, name, FREE_LOOKS).await?;
-            match seats::run(&first, wanted) {
-                Some(_) => first,
-                None => free_seats(tx, show, name, i64::MAX).await?,
-            }
-        }
-    };
-    Ok(Some(Offer::Section {
-        section,
-        free,
-        in_carts: row.is("in_carts")?,
-    }))
-}
-
-/// Ordinals of free seats that nobody else looks at, ascending, at most `max`: they are locked.
-async fn next_seats(
-    tx: &mut PgConnection,
-    show: &ShowId,
-    section: &str,
-    max: i64,
-) -> Result<Vec<u32>, StoreError> {
-    let found = sqlx::query_scalar(
-        "select ordinal from seats where show = $1 and section = $2 and state = 'free'
-         order by ordinal limit $3 for update skip locked",
-    )
-    .bind(show.as_str())
-    .bind(section)
-    .bind(max)
-    .fetch_all(tx)
-    .await?;
-    ordinals(&found)
-}
-
-/// Ordinals of free seats, ascending, at most `max`.
-async fn free_seats(
-    tx: &mut PgConnection,
-    show: &ShowId,
-    section: &str,
-    max: i64,
-) -> Result<Vec<u32>, StoreError> {
-    let found = sqlx::query_scalar(
-        "select ordinal from seats where show = $1 and section = $2 and state = 'free'
-         order by ordinal limit $3",
-    )
-    .bind(show.as_str())
-    .bind(section)
-    .bind(max)
-    .fetch_all(tx)
-    .await?;
-    ordinals(&found)
-}
-
-fn ordinals(found: &[i64]) -> Result<Vec<u32>, StoreError> {
-    let ordinal = |ordinal: &i64| u32::try_from(*ordinal).map_err(rows::corrupt);
-    found.iter().map(ordinal).collect()
-}
-
-async fn named_seats(
-    tx: &mut PgConnection,
-    show: &ShowId,
-    names: &[String],
-) -> Result<BTreeMap<String, NamedSeat>, StoreError> {
-    let found = sqlx::query(
-        "select s.seat, s.state, c.* from seats s
-         join sections c on c.show = s.show and c.section = s.section
-         where s.show = $1 and s.seat = any($2)",
-    )
-    .bind(show.as_str())
-    .bind(names)
-    .fetch_all(tx)
-    .await?;
-    let named = |row: &PgRow| {
-        let state = row.text("state")?;
-        let seat = NamedSeat {
-            section: rows::section(row)?,
-            is_free: state == "free",
-            is_held: state == "held",
-        };
-        Ok((row.text("seat")?, seat))
-    };
-    found.iter().map(named).collect()
 }
 
 async fn all_free(tx: &mut PgConnection, order: &Order) -> Result<bool, StoreError> {

@@ -7,16 +7,19 @@
 //! unit locks the row of a show: it would be everybody's.
 //!
 //! A buyer who wants the best seats looks at a few that nobody else looks at ([`Look::Few`]), so
-//! that buyers spread over the seats. Only who does not find any there waits for the others and looks
-//! at all ([`Look::All`]): a refusal tells of seats that are taken, not of seats that are locked.
+//! that buyers spread over the seats. Only who does not find any there, although enough are free, waits
+//! for the others and looks at all ([`Look::All`]): a refusal tells of seats that are taken, not of
+//! seats that are locked.
 //!
-//! `batch.rs` carries out decisions, `facts.rs` loads what they depend on, `rows_in_sql.rs` beside this
-//! folder is the form of the rows; `keys.rs` and `stock.rs` keep idempotency keys and seats, and
-//! `sweep.rs` takes back what was sold of a cancelled show.
+//! `batch.rs` and `sale.rs` carry out decisions, `facts.rs` and `seats.rs` load what they depend on,
+//! `rows_in_sql.rs` beside this folder is the form of the rows; `keys.rs` and `stock.rs` keep idempotency keys and seats,
+//! and `sweep.rs` takes back what was sold of a cancelled show.
 
 mod batch;
 mod facts;
 mod keys;
+mod sale;
+mod seats;
 mod stock;
 mod sweep;
 mod unit;
@@ -51,6 +54,8 @@ use crate::show::settings::Section;
 enum Look {
     /// At a few that nobody else looks at.
     Few,
+    /// At all of the section, but only to say no: what others are about to take counts as free.
+    Glance,
     /// At all of the section, alone.
     All,
 }
@@ -120,21 +125,27 @@ impl InPostgres {
         self.unit(input, move |unit, (request, key)| async move {
             let mut unit = unit.asked_by(&request.buyer, key);
             let (id, now) = (unit.ids().hold(unit.now()), unit.now());
-            stock::lock_ticket(unit.tx(), request.buyer.ticket).await?;
-            if let Wish::Best { section, .. } = &request.wish {
-                match look {
-                    Look::Few => {
-                        stock::share_section(unit.tx(), &request.buyer.show, section).await?
-                    }
-                    Look::All => {
-                        stock::lock_section(unit.tx(), &request.buyer.show, section).await?
-                    }
+            let facts = match (&request.wish, look) {
+                (Wish::Best { section, quantity }, Look::Few) => {
+                    seats::for_next_seats(unit.tx(), &request.buyer, (section, *quantity), now)
+                        .await?
                 }
-            }
-            let Some(facts) = facts::for_hold(unit.tx(), &request, look, now).await? else {
+                (Wish::Best { .. }, Look::Glance) => {
+                    Some(seats::for_hold(unit.tx(), &request, now).await?)
+                }
+                (Wish::Best { .. }, Look::All) | (Wish::Named(_), _) => {
+                    seats::lock_for_hold(unit.tx(), &request).await?;
+                    Some(seats::for_hold(unit.tx(), &request, now).await?)
+                }
+            };
+            let Some(facts) = facts else {
                 return Ok(None);
             };
+            unit.count(facts.as_ref().map_or(0, |facts| facts.live.holds.len()));
             let decided = facts.and_then(|facts| hold::decide(&facts, &request, id, now));
+            if look == Look::Glance && decided.is_ok() {
+                return Ok(None);
+            }
             Ok(Some(unit.finish(decided, answer::held).await?))
         })
         .await
@@ -180,7 +191,9 @@ impl Store for InPostgres {
     }
 
     async fn hold(&self, request: &PlaceHold, key: Option<&Claimed>) -> Told<Hold> {
-        for look in [Look::Few, Look::All] {
+        // What was about to be looked at may have been taken just then: that is no reason to stop
+        // others at once.
+        for look in [Look::Few, Look::Glance, Look::Few, Look::All] {
             if let Some(told) = self.hold_of(request, key, look).await? {
                 return Ok(told);
             }

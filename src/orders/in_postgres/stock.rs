@@ -51,47 +51,27 @@ async fn lock_sections(
     names.sort_unstable();
     names.dedup();
     for name in names {
-        lock_section(tx, show, &name).await?;
+        lock(tx, &section_lock(show, &name)).await?;
     }
     Ok(())
 }
 
-/// Waits for those who look for seats in a section, and keeps others from it.
-pub(super) async fn lock_section(
-    tx: &mut PgConnection,
-    show: &ShowId,
-    section: &str,
-) -> Result<(), StoreError> {
+/// Waits for the lock of this name and keeps it to the end of the transaction.
+pub(super) async fn lock(tx: &mut PgConnection, name: &str) -> Result<(), StoreError> {
     sqlx::query("select pg_advisory_xact_lock(hashtextextended($1, 0))")
-        .bind(section_lock(show, section))
+        .bind(name)
         .execute(tx)
         .await?;
     Ok(())
 }
 
-/// Lets others look for seats in a section, but nobody for all of them.
-pub(super) async fn share_section(
-    tx: &mut PgConnection,
-    show: &ShowId,
-    section: &str,
-) -> Result<(), StoreError> {
-    sqlx::query("select pg_advisory_xact_lock_shared(hashtextextended($1, 0))")
-        .bind(section_lock(show, section))
-        .execute(tx)
-        .await?;
-    Ok(())
+/// What the lock of a ticket is called.
+pub(super) fn ticket_lock(ticket: TicketId) -> String {
+    format!("ticket {ticket}")
 }
 
-/// Lets nobody else make a hold with a ticket: two at once could not count each other.
-pub(super) async fn lock_ticket(tx: &mut PgConnection, ticket: TicketId) -> Result<(), StoreError> {
-    sqlx::query("select pg_advisory_xact_lock(hashtextextended($1, 0))")
-        .bind(format!("ticket {ticket}"))
-        .execute(tx)
-        .await?;
-    Ok(())
-}
-
-fn section_lock(show: &ShowId, section: &str) -> String {
+/// What the lock of a section is called.
+pub(super) fn section_lock(show: &ShowId, section: &str) -> String {
     format!("section {show} {section}")
 }
 

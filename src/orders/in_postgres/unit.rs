@@ -32,6 +32,7 @@ pub(super) struct Unit {
     ids: Arc<IdSource>,
     trace: Option<String>,
     key: Option<Claimed>,
+    holds_before: usize,
 }
 
 impl Unit {
@@ -42,6 +43,7 @@ impl Unit {
             ids,
             trace: None,
             key: None,
+            holds_before: 0,
         }
     }
 
@@ -50,6 +52,11 @@ impl Unit {
     pub(super) fn asked_by(self, buyer: &Buyer, key: Option<Claimed>) -> Self {
         let trace = buyer.trace.clone();
         Self { trace, key, ..self }
+    }
+
+    /// Live holds that the buyer's ticket has: there must be as many when another is written.
+    pub(super) const fn count(&mut self, holds: usize) {
+        self.holds_before = holds;
     }
 
     pub(super) fn tx(&mut self) -> &mut PgConnection {
@@ -121,16 +128,17 @@ impl Unit {
 
     fn batch(&self, writes: Vec<Write>) -> Batch {
         let mut batch = Batch::default();
+        batch.count(self.holds_before);
         for write in writes {
-            batch.add(&write);
-            if let Write::Event(version, event) = write {
-                batch.publish(&Envelope {
+            match write {
+                Write::Event(version, event) => batch.publish(Envelope {
                     id: self.ids.event(self.now),
                     version,
                     at: self.now,
                     trace: self.trace.clone(),
                     event,
-                });
+                }),
+                other => batch.add(other),
             }
         }
         batch

@@ -45,6 +45,12 @@ impl Shop {
         shop
     }
 
+    /// The shop that lives there, for another process.
+    pub(crate) async fn open_again(home: &Home) -> Self {
+        let sandbox = Arc::new(ViaSandbox::new(Duration::from_millis(5)));
+        Self::on(home.clone(), Arc::new(ManualClock::at(T0)), sandbox).await
+    }
+
     /// The same shop after its process has died, with this provider.
     pub(crate) async fn reopen(self, payments: Arc<dyn Payments>) -> Self {
         let (home, clock) = (self.home.clone(), self.clock.clone());

@@ -1,0 +1,224 @@
+//! What a new hold depends on: the seats that come into question, and what show and ticket allow.
+
+use std::collections::BTreeMap;
+
+use sqlx::postgres::PgRow;
+use sqlx::{PgConnection, Row};
+
+use crate::base::ids::ShowId;
+use crate::base::time::Timestamp;
+use crate::orders::in_postgres::{facts, stock};
+use crate::orders::rows_in_sql::{self as rows, Columns};
+use crate::orders::rules::hold::{NamedSeat, Offer, PlaceHold, Wish};
+use crate::orders::rules::{Buyer, Refusal, hold, seats};
+use crate::orders::store::StoreError;
+
+const BEST_FACTS: &str = include_str!("sql/best_facts.sql");
+
+/// Free seats that are looked at first for neighbours. Only where there is no run among them are
+/// all seats of the section loaded.
+const FREE_LOOKS: i64 = 1_000;
+
+/// What a hold of the best seats depends on, where a few that nobody else looks at hold the wish; or
+/// why there can be none. They are locked, and so is the ticket.
+pub(super) async fn for_next_seats(
+    tx: &mut PgConnection,
+    buyer: &Buyer,
+    (name, quantity): (&str, u32),
+    now: Timestamp,
+) -> Result<Option<Result<hold::Facts, Refusal>>, StoreError> {
+    let row = sqlx::query(BEST_FACTS)
+        .bind(buyer.show.as_str())
+        .bind(buyer.ticket.to_string())
+        .bind(now.as_millis())
+        .bind(name)
+        .bind(i64::from(quantity))
+        .bind(stock::ticket_lock(buyer.ticket))
+        .bind(stock::section_lock(&buyer.show, name))
+        .fetch_optional(tx)
+        .await?;
+    let Some(row) = row else {
+        return Ok(Some(Err(Refusal::NoSuchShow)));
+    };
+    let offer = match row.text_or_none("section")? {
+        None => Offer::Nothing,
+        Some(_) => {
+            let section = rows::section(&row)?;
+            let free = ordinals(&row.try_get::<Vec<i64>, _>("free")?)?;
+            let found = if section.numbered {
+                seats::run(&free, quantity as usize).is_some()
+            } else {
+                quantity as usize <= free.len()
+            };
+            if !found {
+                return Ok(None);
+            }
+            let in_carts = false; // of interest only where there are too few
+            Offer::Section {
+                section,
+                free,
+                in_carts,
+            }
+        }
+    };
+    let left = true; // of interest only where there are too few
+    Ok(Some(Ok(hold_facts(&row, &buyer.show, left, offer)?)))
+}
+
+/// Locks the ticket, for two holds at once could not count each other; and of the best seats the
+/// section, until nobody else looks for any.
+pub(super) async fn lock_for_hold(
+    tx: &mut PgConnection,
+    request: &PlaceHold,
+) -> Result<(), StoreError> {
+    let buyer = &request.buyer;
+    stock::lock(tx, &stock::ticket_lock(buyer.ticket)).await?;
+    match &request.wish {
+        Wish::Best { section, .. } => {
+            stock::lock(tx, &stock::section_lock(&buyer.show, section)).await
+        }
+        Wish::Named(_) => Ok(()),
+    }
+}
+
+/// What a hold depends on, or why there can be none.
+pub(super) async fn for_hold(
+    tx: &mut PgConnection,
+    request: &PlaceHold,
+    now: Timestamp,
+) -> Result<Result<hold::Facts, Refusal>, StoreError> {
+    let buyer = &request.buyer;
+    let row = sqlx::query(
+        "select settings, cancelled_at_ms is not null as is_cancelled,
+           array(select hold_id from holds
+             where ticket_id = $2 and state = 'live' and expires_at_ms > $3
+             order by hold_id) as live,
+           array(select expires_at_ms from holds
+             where ticket_id = $2 and state = 'live' and expires_at_ms > $3
+             order by hold_id) as ends,
+           exists (select from orders
+             where ticket_id = $2 and status in ('pending', 'confirmed')) as ordered,
+           exists (select from sections c where c.show = $1 and exists
+             (select from seats s where s.show = c.show and s.section = c.section
+                and s.state in ('free', 'held'))) as is_left
+         from shows where show = $1",
+    )
+    .bind(buyer.show.as_str())
+    .bind(buyer.ticket.to_string())
+    .bind(now.as_millis())
+    .fetch_optional(&mut *tx)
+    .await?;
+    let Some(row) = row else {
+        return Ok(Err(Refusal::NoSuchShow));
+    };
+    let offer = match &request.wish {
+        Wish::Best { section, quantity } => {
+            section_offer(tx, &buyer.show, (section, *quantity)).await?
+        }
+        Wish::Named(names) => Offer::Seats(named_seats(tx, &buyer.show, names).await?),
+    };
+    let left = row.is("is_left")?;
+    Ok(Ok(hold_facts(&row, &buyer.show, left, offer)?))
+}
+
+fn hold_facts(
+    row: &PgRow,
+    show: &ShowId,
+    left: bool,
+    offer: Offer,
+) -> Result<hold::Facts, StoreError> {
+    let (live, ends): (Vec<String>, Vec<i64>) = (row.try_get("live")?, row.try_get("ends")?);
+    let live: Vec<(String, i64)> = live.into_iter().zip(ends).collect();
+    Ok(hold::Facts {
+        terms: facts::terms(show, row)?,
+        live: rows::carts(&live)?,
+        ordered: row.is("ordered")?,
+        left,
+        offer,
+    })
+}
+
+/// A section with its free seats, or as many of them as decide the wish.
+async fn section_offer(
+    tx: &mut PgConnection,
+    show: &ShowId,
+    (name, quantity): (&str, u32),
+) -> Result<Offer, StoreError> {
+    let row = sqlx::query(
+        "select c.*, exists (select from seats s
+           where s.show = c.show and s.section = c.section and s.state = 'held') as in_carts
+         from sections c where c.show = $1 and c.section = $2",
+    )
+    .bind(show.as_str())
+    .bind(name)
+    .fetch_optional(&mut *tx)
+    .await?;
+    let Some(row) = row else {
+        return Ok(Offer::Nothing);
+    };
+    let section = rows::section(&row)?;
+    let free = if section.numbered {
+        let first = free_seats(tx, show, name, FREE_LOOKS).await?;
+        match seats::run(&first, quantity as usize) {
+            Some(_) => first,
+            None => free_seats(tx, show, name, i64::MAX).await?,
+        }
+    } else {
+        free_seats(tx, show, name, i64::from(quantity)).await?
+    };
+    Ok(Offer::Section {
+        section,
+        free,
+        in_carts: row.is("in_carts")?,
+    })
+}
+
+/// Ordinals of free seats, ascending, at most `max`.
+async fn free_seats(
+    tx: &mut PgConnection,
+    show: &ShowId,
+    section: &str,
+    max: i64,
+) -> Result<Vec<u32>, StoreError> {
+    let found = sqlx::query_scalar(
+        "select ordinal from seats where show = $1 and section = $2 and state = 'free'
+         order by ordinal limit $3",
+    )
+    .bind(show.as_str())
+    .bind(section)
+    .bind(max)
+    .fetch_all(tx)
+    .await?;
+    ordinals(&found)
+}
+
+fn ordinals(found: &[i64]) -> Result<Vec<u32>, StoreError> {
+    let ordinal = |ordinal: &i64| u32::try_from(*ordinal).map_err(rows::corrupt);
+    found.iter().map(ordinal).collect()
+}
+
+async fn named_seats(
+    tx: &mut PgConnection,
+    show: &ShowId,
+    names: &[String],
+) -> Result<BTreeMap<String, NamedSeat>, StoreError> {
+    let found = sqlx::query(
+        "select s.seat, s.state, c.* from seats s
+         join sections c on c.show = s.show and c.section = s.section
+         where s.show = $1 and s.seat = any($2)",
+    )
+    .bind(show.as_str())
+    .bind(names)
+    .fetch_all(tx)
+    .await?;
+    let named = |row: &PgRow| {
+        let state = row.text("state")?;
+        let seat = NamedSeat {
+            section: rows::section(row)?,
+            is_free: state == "free",
+            is_held: state == "held",
+        };
+        Ok((row.text("seat")?, seat))
+    };
+    found.iter().map(named).collect()
+}
