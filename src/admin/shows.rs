@@ -21,11 +21,13 @@ use crate::base::time::Timestamp;
 use crate::http::problem::Problem;
 use crate::room::StoreError as RoomError;
 use crate::room::model::command::{Board, RoomState};
+use crate::show::revise;
 use crate::show::settings::Settings;
 use crate::show::{Change, Put, Show, StoreError};
 
-/// Attempts to change a show that others change at the same time.
-const PATCH_ATTEMPTS: usize = 5;
+/// Attempts to change a show that others change at the same time. With each, somebody else's change
+/// was written, so as many operators may act at once.
+const PATCH_ATTEMPTS: usize = 32;
 
 /// A settings document, member by member. Values stay the text they came as: an amount of money must
 /// not become a float on its way.
@@ -94,7 +96,7 @@ pub async fn put(
     keep_ceiling(&mut settings, before.as_ref());
     refuse_rate(&settings, before.as_ref())?;
     refuse_draw(&settings, before.as_ref())?;
-    check(&settings)?;
+    check(&settings, before.as_ref())?;
     let action = if before.is_some() { "set" } else { "create" };
     let change = change(&admin, &operator, action, &body);
     match admin.shows.put(&id, &change, &settings, expected).await? {
@@ -135,7 +137,7 @@ pub async fn patch(
         keep_ceiling(&mut settings, Some(&before));
         refuse_rate(&settings, Some(&before))?;
         refuse_draw(&settings, Some(&before))?;
-        check(&settings)?;
+        check(&settings, Some(&before))?;
         match admin
             .shows
             .put(&id, &change, &settings, Some(before.version))
@@ -305,8 +307,12 @@ fn settings_of(document: Document) -> Result<Settings, Problem> {
         .map_err(|error| refused(error.to_string()))
 }
 
-fn check(settings: &Settings) -> Result<(), Problem> {
-    settings.check().map_err(refused)
+fn check(settings: &Settings, before: Option<&Show>) -> Result<(), Problem> {
+    settings.check().map_err(refused)?;
+    match before {
+        Some(show) => revise::check(&show.settings, settings).map_err(refused),
+        None => Ok(()),
+    }
 }
 
 pub(super) fn refused(why: String) -> Problem {

@@ -84,6 +84,8 @@ impl Inside {
                     )
                 })
             }
+            // Passed over without a slot.
+            Change::Absent { .. } => None,
             Change::Claimed { fan, until } | Change::Extended { fan, until } => {
                 self.set(*fan, *until);
                 None
@@ -92,7 +94,6 @@ impl Inside {
                 self.remove(*fan);
                 None
             }
-            Change::Absent { .. } => None,
         }
     }
 

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::ids::{
-    Edition, EventId, FanId, Generation, HoldId, Number, OrderId, Place, ShowId, TicketId,
+    Edition, EventId, FanId, Generation, HoldId, Number, OrderId, ShowId, TicketId,
 };
 use crate::base::time::Timestamp;
+use crate::check::draw::Draw;
 use crate::check::ledger::Entry;
 use crate::event::Envelope;
 
@@ -55,6 +56,8 @@ pub(super) struct Show {
     pub(super) sections: BTreeMap<String, usize>,
     /// By edition, generation and number.
     pub(super) ledger: Vec<Entry>,
+    /// The draw of the edition; empty where places are numbers.
+    pub(super) draw: Draw,
     /// When operators did something to the show, in order.
     pub(super) acts: Vec<Timestamp>,
 }
@@ -368,9 +371,4 @@ pub(super) enum Outcome {
     Failed,
     /// Nobody knows: it may have been done.
     Unknown,
-}
-
-/// The number that a place came from: fans are called in the order of their numbers.
-pub(super) const fn number_of(place: Place) -> Number {
-    Number(place.0)
 }

@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use crate::base::ids::{Edition, FencingToken, Generation, Number, Place, ShowId};
+use crate::base::ids::{Edition, FencingToken, Generation, Number, Place, Seed, ShowId};
+use crate::check::draw::Draw;
 use crate::check::facts::{
     DeadLetter, Facts, Hold, Mark, Notice, Order, Outgoing, Payment, Progress, Purchase, Seat,
     Show, Stock,
@@ -22,6 +23,15 @@ pub(super) async fn read_shop(mut db: Snapshot<'_>, facts: &mut Facts) -> Result
     read_consumers(&mut db, facts).await
 }
 
+/// The draws that have been held.
+const DRAWS: &str = "select show, edition, size, seed from draws where seed is not null";
+
+fn draw(row: &Cells<'_>) -> Result<(ShowId, Edition, Draw), CheckError> {
+    let seed: Seed = row.parse("seed")?;
+    let drawn = Draw::of(&seed, row.count("size")?);
+    Ok((row.parse("show")?, Edition(row.count("edition")?), drawn))
+}
+
 async fn read_ledger(db: &mut Snapshot<'_>, facts: &mut Facts) -> Result<(), CheckError> {
     let entries = db
         .all(
@@ -29,8 +39,18 @@ async fn read_ledger(db: &mut Snapshot<'_>, facts: &mut Facts) -> Result<(), Che
             entry,
         )
         .await?;
-    for (show, entry) in entries {
+    for (id, edition, draw) in db.all(DRAWS, draw).await? {
+        if let Some(show) = facts.shows.get_mut(&id)
+            && show.edition == edition
+        {
+            show.draw = draw;
+        }
+    }
+    for (show, mut entry) in entries {
         if let Some(show) = facts.shows.get_mut(&show) {
+            if entry.edition == show.edition {
+                entry.change.by_number(&show.draw);
+            }
             show.ledger.push(entry);
         }
     }
@@ -208,6 +228,7 @@ fn show(row: &Cells<'_>) -> Result<(ShowId, Show), CheckError> {
         is_cancelled: row.has("cancelled_at_ms")?,
         sections: sections.collect(),
         ledger: Vec::new(),
+        draw: Draw::default(),
         acts: Vec::new(),
     };
     Ok((row.parse("show")?, show))

@@ -1,25 +1,30 @@
 //! Promise 5: no one is called out of turn, none twice, none skipped.
 //!
 //! The ledger is read in order. Who came back after the slot had lapsed is next, by place; after them
-//! numbers only rise; and up to `serving` every number was called or its fan gave up.
+//! places only rise; and up to `serving` every place was called, or passed over because its fan was
+//! absent, or its fan gave up. Places are numbers, or what the revealed seed of a draw makes of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::ids::{FanId, Generation, Number, Place, ShowId};
-use crate::check::facts::{Facts, Show, number_of};
+use crate::check::facts::{Facts, Show};
 use crate::check::ledger::{self, Called, Change, Doubt, Entry};
 use crate::check::numbers;
+use crate::check::skipped::{self, Passed};
 use crate::check::verdict::{Promise, Verdict};
-
-/// Numbers that a counter-example prints.
-const EXAMPLES_MAX: usize = 5;
 
 pub(super) fn judge(facts: &Facts) -> Verdict {
     let mut verdict = Verdict::on(Promise::InTurn);
     let (mut calls, mut returns) = (0, 0);
     for (id, show) in &facts.shows {
+        let told = numbers::of(facts, id, show).told();
+        let told: BTreeMap<FanId, Number> = told
+            .into_iter()
+            .map(|(number, fan)| (fan, number))
+            .collect();
         for edition in show.editions() {
             let mut line = Line::new(id, show, edition);
+            line.told = told.clone();
             for entry in edition {
                 line.pass(entry, &mut verdict);
             }
@@ -29,7 +34,7 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
             for doubt in &line.doubts {
                 verdict.cannot_prove(format!("show {id}: {}", doubt.text));
             }
-            check_skipped(facts, show, &line, &mut verdict);
+            skipped::check(facts, show, &line.passed(), &mut verdict);
         }
     }
     verdict.saw(calls, "calls");
@@ -44,14 +49,19 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
 #[derive(Debug)]
 struct Line<'a> {
     id: &'a ShowId,
+    show: &'a Show,
+    /// The numbers that clients were told, for places that a draw gave.
+    told: BTreeMap<FanId, Number>,
     doubts: Vec<Doubt>,
     first_generation: Generation,
     returned: BTreeMap<Place, FanId>,
     called: BTreeMap<FanId, (Number, Generation)>,
     /// Fans whose turn ended before they were called.
     gave_up: BTreeSet<FanId>,
-    /// The highest number called from the queue.
-    highest: Number,
+    /// Numbers passed over because their fans were absent.
+    absent: BTreeSet<Number>,
+    /// The highest place called from the queue, and its number.
+    highest: (Place, Number),
     serving: Place,
     calls: usize,
     returns: usize,
@@ -59,9 +69,11 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn new(id: &'a ShowId, show: &Show, edition: &[Entry]) -> Self {
+    fn new(id: &'a ShowId, show: &'a Show, edition: &[Entry]) -> Self {
         Self {
             id,
+            show,
+            told: BTreeMap::new(),
             doubts: ledger::doubts(show, edition),
             first_generation: edition
                 .first()
@@ -70,7 +82,8 @@ impl<'a> Line<'a> {
             returned: BTreeMap::new(),
             called: BTreeMap::new(),
             gave_up: BTreeSet::new(),
-            highest: Number(0),
+            absent: BTreeSet::new(),
+            highest: (Place(0), Number(0)),
             serving: Place(0),
             calls: 0,
             returns: 0,
@@ -86,13 +99,7 @@ impl<'a> Line<'a> {
         self.serving = self.serving.max(entry.serving);
         match &entry.change {
             Change::Called(called) => self.call(entry, called, verdict),
-            // Their turn has come; they are next on return.
-            Change::Absent { fans } => {
-                let turns = fans
-                    .iter()
-                    .map(|(fan, number)| (*fan, (*number, entry.generation)));
-                self.called.extend(turns);
-            }
+            Change::Absent { fans } => self.pass_over(entry, fans, verdict),
             Change::Claimed { fan, .. } => {
                 if !self.called.contains_key(fan) {
                     self.breaks(
@@ -115,9 +122,44 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// Fans who were absent: their places had come, and they may be called once they are back.
+    fn pass_over(&mut self, entry: &Entry, fans: &[(FanId, Number)], verdict: &mut Verdict) {
+        for (fan, number) in fans {
+            let place = self.check_place(entry, *fan, *number, verdict);
+            if entry.serving < place {
+                let text = format!("fan {fan} was passed over before place {place} had come");
+                self.breaks(entry, verdict, &text);
+            }
+            if self.called.contains_key(fan) {
+                let text = format!("fan {fan} was passed over after the call");
+                self.breaks(entry, verdict, &text);
+            }
+            self.absent.insert(*number);
+        }
+    }
+
+    /// The place of a number, which must be the one that its fan was told.
+    fn check_place(
+        &mut self,
+        entry: &Entry,
+        fan: FanId,
+        number: Number,
+        verdict: &mut Verdict,
+    ) -> Place {
+        let place = self.show.draw.place(number);
+        let told = self.told.get(&fan).copied();
+        if let Some(told) = told.filter(|told| *told != number && self.show.draw.has(number)) {
+            let drew = self.show.draw.place(told);
+            let text = format!("fan {fan} stood in place {place}, and number {told} drew {drew}");
+            self.breaks(entry, verdict, &text);
+        }
+        place
+    }
+
     fn call(&mut self, entry: &Entry, called: &Called, verdict: &mut Verdict) {
         for (fan, number) in &called.fans {
             self.calls += 1;
+            self.check_place(entry, *fan, *number, verdict);
             if let Some((_, next)) = self.returned.first_key_value()
                 && next == fan
             {
@@ -137,6 +179,7 @@ impl<'a> Line<'a> {
         number: Number,
         verdict: &mut Verdict,
     ) {
+        let place = self.show.draw.place(number);
         if let Some((place, next)) = self.returned.first_key_value() {
             let text = format!(
                 "fan {fan}, number {number}, was called before fan {next}, who had come back to place {place}"
@@ -151,16 +194,28 @@ impl<'a> Line<'a> {
             }
             // A loss took the last moments; they are repeated, under the same ticket.
             Some(_) => self.doubtful += 1,
-            None if self.highest < number => {}
+            None if self.highest.0 < place => {}
             // Lost and restored after `serving` had passed.
             None if self.first_generation < entry.generation => self.doubtful += 1,
             None => {
-                let highest = self.highest;
+                let highest = self.highest.1;
                 let text = format!("fan {fan}, number {number}, was called after number {highest}");
                 self.breaks(entry, verdict, &text);
             }
         }
-        self.highest = self.highest.max(number);
+        self.highest = self.highest.max((place, number));
+    }
+
+    /// What the ledger says of the places up to serving.
+    fn passed(&self) -> Passed<'a> {
+        let called = self.called.values().map(|(number, _)| *number);
+        Passed {
+            id: self.id,
+            serving: self.serving,
+            numbers: called.chain(self.absent.iter().copied()).collect(),
+            gave_up: self.gave_up.clone(),
+            is_whole: self.doubts.is_empty(),
+        }
     }
 
     /// A counter-example, where the ledger is whole up to here.
@@ -178,68 +233,14 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Every number up to serving was called, or its fan gave up before.
-fn check_skipped(facts: &Facts, show: &Show, line: &Line<'_>, verdict: &mut Verdict) {
-    let told = numbers::of(facts, line.id, show).told();
-    let called: BTreeSet<Number> = line.called.values().map(|(number, _)| *number).collect();
-    let mut gave_up = line.gave_up.clone();
-    gave_up.extend(
-        facts
-            .operations(line.id)
-            .filter(|told| told.op == "leave")
-            .filter_map(|told| told.fan),
-    );
-    let mut skipped = Vec::new();
-    let mut nameless = Vec::new();
-    for number in (1..=number_of(line.serving).0).map(Number) {
-        if called.contains(&number) {
-            continue;
-        }
-        match told.get(&number) {
-            Some(fan) if gave_up.remove(fan) => {}
-            Some(_) => skipped.push(number),
-            None => nameless.push(number),
-        }
-    }
-    // Who gave up without a call left no number in the ledger: each explains one of the nameless.
-    let told_fans: BTreeSet<FanId> = told.values().copied().collect();
-    let explained = line
-        .gave_up
-        .iter()
-        .filter(|fan| !told_fans.contains(*fan))
-        .count();
-    if explained < nameless.len() {
-        skipped.extend(nameless.drain(..).skip(explained));
-    }
-    if skipped.is_empty() {
-        return;
-    }
-    let examples: Vec<String> = skipped
-        .iter()
-        .take(EXAMPLES_MAX)
-        .map(|number| format!("{number}"))
-        .collect();
-    let text = format!(
-        "show {}: {} numbers up to serving {} were never called, and their fans did not give up: {}",
-        line.id,
-        skipped.len(),
-        line.serving,
-        examples.join(", ")
-    );
-    if line.doubts.is_empty() {
-        verdict.breaks(|| text);
-    } else {
-        verdict.cannot_prove(text);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::ids::Edition;
+    use crate::base::ids::{Edition, Seed};
+    use crate::check::draw::Draw;
     use crate::check::sample::{
-        assert_broken, assert_clean, assert_unproved, called, claimed, ended, entry, facts, join,
-        operation, returned,
+        assert_broken, assert_clean, assert_unproved, called, claimed, ended, entry, facts, fan,
+        join, operation, returned,
     };
 
     /// A ledger whose last entry serves up to `serving`.
@@ -267,13 +268,6 @@ mod tests {
         assert_clean(&verdict);
         assert_eq!(verdict.looked_at[1], "2 of them to fans who had come back");
         assert_unproved(&judge(&ledger(0, vec![])), "no calls");
-        // Passed over, for nobody was there; next on return.
-        let Change::Called(first) = call(&[1]) else {
-            unreachable!("a call")
-        };
-        let absent = Change::Absent { fans: first.fans };
-        let back = vec![call(&[2]), absent, returned(1), call(&[1, 3])];
-        assert_clean(&judge(&ledger(3, back)));
     }
 
     #[test]
@@ -317,6 +311,60 @@ mod tests {
         assert_broken(&judge(&known), "give up: 2");
         known.history = Some(vec![join(2, 10, 20, 2), operation("leave", 2, 30, 40)]);
         assert_clean(&judge(&known));
+    }
+
+    #[test]
+    fn a_draw_says_who_is_next_and_the_absent_are_passed_over() {
+        let draw = Draw::of(&Seed([1; 32]), 6);
+        let by_place: Vec<u128> = (1..=6)
+            .map(|place| u128::from(draw.number(Place(place)).0))
+            .collect();
+        let told = |facts: &mut Facts| {
+            facts.history = Some((1..=6).map(|n| join(n, 10, 20, n)).collect());
+            facts.shows.values_mut().next().unwrap().draw = draw.clone();
+        };
+        let mut fair = ledger(6, vec![call(&by_place[..4]), call(&by_place[4..])]);
+        told(&mut fair);
+        assert_clean(&judge(&fair));
+        let mut bent = ledger(6, vec![call(&[1, 2, 3, 4, 5, 6])]);
+        told(&mut bent);
+        assert_broken(&judge(&bent), "was called after number");
+
+        let absent = |n: u128| Change::Absent {
+            fans: vec![(fan(n), Number(u64::try_from(n).unwrap()))],
+        };
+        let [first, second, ..] = by_place[..] else {
+            unreachable!("six places")
+        };
+        let back = vec![
+            call(&[first]),
+            absent(second),
+            returned(second),
+            call(&[second]),
+        ];
+        let mut passed = ledger(2, back);
+        for entry in &mut passed.shows.values_mut().next().unwrap().ledger {
+            entry.serving = Place(2);
+        }
+        told(&mut passed);
+        assert_clean(&judge(&passed));
+        let mut early = ledger(1, vec![absent(second), call(&[first])]);
+        told(&mut early);
+        assert_broken(&judge(&early), "before place 2 had come");
+        let mut twice = ledger(2, vec![call(&[first, second]), absent(second)]);
+        told(&mut twice);
+        assert_broken(&judge(&twice), "after the call");
+        // Somebody else stood in the place that a fan drew.
+        let swap = Change::Called(Called {
+            fans: vec![(fan(second), Number(u64::try_from(first).unwrap()))],
+            ..match called(&[]).change() {
+                Change::Called(called) => called,
+                _ => unreachable!("a call"),
+            }
+        });
+        let mut other = ledger(1, vec![swap]);
+        told(&mut other);
+        assert_broken(&judge(&other), "stood in place 1, and number");
     }
 
     #[test]

@@ -33,9 +33,10 @@ impl Evidence {
                         .iter()
                         .map(|(fan, number)| (*fan, Some(*number))),
                 ),
-                Change::Absent { fans } => evidence
-                    .ledger
-                    .extend(fans.iter().map(|(fan, number)| (*fan, Some(*number)))),
+                Change::Absent { fans } => {
+                    let fans = fans.iter().map(|(fan, number)| (*fan, Some(*number)));
+                    evidence.ledger.extend(fans);
+                }
                 Change::Claimed { fan, .. }
                 | Change::Extended { fan, .. }
                 | Change::Returned { fan, .. }

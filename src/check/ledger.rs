@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use crate::base::ids::{Edition, FanId, FencingToken, Generation, Number, Place};
 use crate::base::time::Timestamp;
+use crate::check::draw::Draw;
 use crate::check::facts::Show;
 
 /// One change of a room after joining.
@@ -26,7 +27,7 @@ pub(super) struct Entry {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) enum Change {
     Called(Called),
-    /// Not there when their turn came: in standby without a slot.
+    /// Passed over without a slot.
     Absent {
         fans: Vec<(FanId, Number)>,
     },
@@ -50,6 +51,7 @@ pub(super) enum Change {
 /// The calls of one tick.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct Called {
+    /// Each with the number that it was called from: the ledger has the place.
     pub(super) fans: Vec<(FanId, Number)>,
     pub(super) until: Timestamp,
     pub(super) rate: u64,
@@ -70,6 +72,17 @@ pub(super) enum Why {
     /// Something else than the rate.
     #[serde(other)]
     Other,
+}
+
+impl Change {
+    /// Turns the places that the ledger has into the numbers that a draw gave them to.
+    pub(super) fn by_number(&mut self, draw: &Draw) {
+        if let Self::Called(Called { fans, .. }) | Self::Absent { fans } = self {
+            for (_, number) in fans {
+                *number = draw.number(Place(number.0));
+            }
+        }
+    }
 }
 
 /// A stretch of a ledger in which entries are missing or may be.
@@ -219,7 +232,7 @@ pub(super) fn spans(ledger: &[Entry]) -> BTreeMap<FanId, Vec<Span>> {
                     last.until = last.until.min(entry.at);
                 }
             }
-            Change::Called(_) => {}
+            Change::Called(_) | Change::Absent { .. } => {}
         }
     }
     spans

@@ -9,6 +9,7 @@
 
 mod capacity;
 mod delivery;
+mod draw;
 mod exact_rate;
 mod facts;
 mod files;
@@ -30,6 +31,7 @@ mod real_time_order;
 mod render;
 #[cfg(test)]
 mod sample;
+mod skipped;
 mod snapshot;
 mod stock;
 mod turns;

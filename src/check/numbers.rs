@@ -152,7 +152,12 @@ fn sightings(turns: &[Turn], show: &Show) -> Vec<Sighting> {
         let Change::Called(called) = &entry.change else {
             continue;
         };
-        sightings.extend(called.fans.iter().map(|(fan, number)| Sighting {
+        // Whether a place is the one that the draw gave is judged where the order is.
+        let by_number = called
+            .fans
+            .iter()
+            .filter(|(_, number)| !show.draw.has(*number));
+        sightings.extend(by_number.map(|(fan, number)| Sighting {
             at: entry.at,
             edition: entry.edition,
             fan: Some(*fan),

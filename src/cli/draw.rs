@@ -211,10 +211,8 @@ fn examine(board: &Board, given: Option<&Given>) -> Report {
         return report.fail("The show has no draw: places are numbers.");
     };
     report.say(format!("commitment  {}", told.commitment));
-    report.say(format!(
-        "beacon      {}",
-        told.beacon.as_deref().unwrap_or("none")
-    ));
+    let (beacon, value) = (told.beacon.as_deref(), told.beacon_value.as_deref());
+    report.say(format!("beacon      {}", beacon.unwrap_or("none")));
     if let Some(given) = given {
         compare(&mut report, board, told, given);
     }
@@ -224,12 +222,8 @@ fn examine(board: &Board, given: Option<&Given>) -> Report {
     if DRAW_SIZE_MAX < size {
         return report.fail("BROKEN  the draw is larger than any can be");
     }
-    let beacon = told.beacon.as_deref().unwrap_or_default();
-    let value = told.beacon_value.as_deref().unwrap_or_default();
-    report.say(format!(
-        "value       {}",
-        if value.is_empty() { "none" } else { value }
-    ));
+    report.say(format!("value       {}", value.unwrap_or("none")));
+    let (beacon, value) = (beacon.unwrap_or_default(), value.unwrap_or_default());
     report.say(format!("size        {size}"));
     report.say(format!("seed        {drawn}"));
     report.must(
@@ -276,32 +270,29 @@ fn conclude(report: &mut Report, told: &Told, given: Option<&Given>) {
         report.say("\nThis draw is not what was published: do not accept it.");
         return;
     }
-    report.say("\nThis proves that the order follows from what the board reveals, and that nobody");
-    report.say("changed secret or beacon after the commitment was published.");
-    match given.map(|given| given.signature) {
-        Some(Signature::Checked) => report.say(
-            "The receipt is signed by the sale: the commitment was public when the number was given.",
-        ),
-        Some(Signature::Unchecked) => report.say(
-            "No signature was checked: this convinces whoever kept the receipt or pass, nobody else.",
-        ),
-        None => report.say(
-            "Without a receipt or pass it does not prove that the commitment was public before.",
-        ),
-    }
-    match (&told.beacon, &told.beacon_value) {
-        (Some(beacon), Some(value)) => {
-            report.say(format!(
-                "Look up yourself that {beacon} is {value}, and that it was published after the line was"
-            ));
-            report
-                .say("frozen. Then nobody, the operator included, could know the outcome before.");
+    report.say(
+        "\nThis proves that the order follows from what the board reveals, and that nobody\n\
+         changed secret or beacon after the commitment was published.",
+    );
+    report.say(match given.map(|given| given.signature) {
+        Some(Signature::Checked) => {
+            "The receipt is signed by the sale: the commitment was public when the number was given."
         }
-        (Some(_) | None, _) => {
-            report.say("It does NOT prove that nobody knew the outcome: there was no beacon, so the operator");
-            report.say("had all that the seed is made of, and could have joined with more fans to change it.");
+        Some(Signature::Unchecked) => {
+            "No signature was checked: this convinces whoever kept the receipt or pass, nobody else."
         }
-    }
+        None => "Without a receipt or pass it does not prove that the commitment was public before.",
+    });
+    report.say(match (&told.beacon, &told.beacon_value) {
+        (Some(beacon), Some(value)) => format!(
+            "Look up yourself that {beacon} is {value}, and that it was published after the line\n\
+             was frozen. Then nobody, the operator included, could know the outcome before."
+        ),
+        (Some(_) | None, _) => "It does NOT prove that nobody knew the outcome: there was no beacon, \
+             so the operator\nhad all that the seed is made of, and could have joined with more fans \
+             to change it."
+            .to_owned(),
+    });
     report.say("It says nothing about who was let in: that is what `catraca check` proves.");
 }
 
@@ -396,15 +387,10 @@ mod tests {
             (false, 2),
             "{text}"
         );
-        for (members, says) in [
-            (json!({"draw": null}), "has no draw"),
-            (
-                json!({"draw": {"commitment": "00".repeat(32)}}),
-                "not been held yet",
-            ),
-        ] {
+        let sealed = json!({"commitment": "00".repeat(32)});
+        for (draw, says) in [(json!(null), "no draw"), (sealed, "not been held yet")] {
             let mut bent = fair.clone();
-            bent["draw"] = members["draw"].clone();
+            bent["draw"] = draw;
             let (holds, text) = examined(&bent, None);
             assert!(!holds && text.contains(says), "{text}");
         }

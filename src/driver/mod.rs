@@ -3,5 +3,6 @@
 pub mod postgres;
 pub mod redis;
 pub mod schema;
+pub mod sole;
 pub mod sql;
 pub mod sqlite;

@@ -31,7 +31,11 @@ const TRY_EVERY: Duration = Duration::from_millis(500);
 /// starting up or shutting down.
 const PASSING: [&str; 3] = ["08", "53", "57P"];
 /// What every session is told: no statement, no lock and no pause in a transaction without an end.
-const SESSION: [(&str, &str); 4] = [
+/// A machine that is gone is noticed within half a minute, and what it had locked is free.
+const SESSION: [(&str, &str); 7] = [
+    ("tcp_keepalives_idle", "10"),
+    ("tcp_keepalives_interval", "5"),
+    ("tcp_keepalives_count", "3"),
     ("statement_timeout", "5000"),
     ("lock_timeout", "2000"),
     ("idle_in_transaction_session_timeout", "5000"),
@@ -76,8 +80,10 @@ impl Postgres {
             // The address may lead to another server tomorrow.
             .after_connect(|connection, _| {
                 Box::pin(async move {
-                    let looked = look_at(connection).await;
-                    looked.map_err(|error| sqlx::Error::Configuration(error.into()))
+                    match look_at(connection).await {
+                        Err(SqlError::Database(error)) => Err(error),
+                        looked => looked.map_err(|e| sqlx::Error::Configuration(e.into())),
+                    }
                 })
             })
             // A connection that was used a moment ago is there; asking would double every statement.

@@ -1,7 +1,8 @@
 //! The outbox read as a log, in PostgreSQL.
 //!
 //! A group's offset stands in `log_groups`; consumers move it in the transaction of their effect
-//! (see `inbox_in_postgres.rs`).
+//! (see `inbox_in_postgres.rs`). Of all processes that run a group one reads; to the others the log looks
+//! as if nothing were new, until that one is gone.
 
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use async_trait::async_trait;
 
 use crate::base::time::Clock;
 use crate::driver::postgres::Postgres;
+use crate::driver::sole::Sole;
 use crate::log::in_sql::{delivery, lags};
 use crate::log::{Delivery, Lag, LogError, Subscriber};
 
@@ -17,12 +19,17 @@ use crate::log::{Delivery, Lag, LogError, Subscriber};
 pub struct InPostgres {
     db: Postgres,
     clock: Arc<dyn Clock>,
+    readers: Sole,
 }
 
 impl InPostgres {
     /// The log of an open database.
     pub fn new(db: Postgres, clock: Arc<dyn Clock>) -> Self {
-        Self { db, clock }
+        Self {
+            db,
+            clock,
+            readers: Sole::default(),
+        }
     }
 }
 
@@ -34,6 +41,9 @@ impl Subscriber for InPostgres {
         partition: u16,
         max: usize,
     ) -> Result<Vec<Delivery>, LogError> {
+        let Some(mut reader) = self.readers.take(&self.db, group).await? else {
+            return Ok(Vec::new());
+        };
         let rows = sqlx::query(
             "select l.partition, l.offset, o.id, o.aggregateid, o.aggregate_version, o.type,
                     o.payload, o.traceparent, o.occurred_at_ms
@@ -46,8 +56,9 @@ impl Subscriber for InPostgres {
         .bind(group)
         .bind(i64::from(partition))
         .bind(i64::try_from(max).unwrap_or(i64::MAX))
-        .fetch_all(&mut *self.db.connection().await?)
+        .fetch_all(&mut reader)
         .await?;
+        self.readers.keep(group, reader);
         rows.iter().map(|row| Ok(delivery(row)?)).collect()
     }
 

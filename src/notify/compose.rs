@@ -88,13 +88,13 @@ pub fn compose(envelope: &Envelope) -> Option<(&Order, Message)> {
 
 fn write(kind: Kind, order: &Order) -> Message {
     let language = Language::of(&order.customer.locale);
-    let words = words(kind, language);
+    let (subject, opening, closing) = words(kind, language);
     let name = one_line(&order.event.name, FACT_CHARS_MAX);
     let starts_at = order.event.starts_at.as_deref();
     let when = starts_at.and_then(|at| language.instant(at));
     let labels = labels(language);
     let mut lines = vec![
-        words.opening.to_owned(),
+        opening.to_owned(),
         String::new(),
         format!("{}: {name}", labels.show),
     ];
@@ -111,12 +111,12 @@ fn write(kind: Kind, order: &Order) -> Message {
     ));
     lines.push(format!("{}: {}", labels.order, order.order_id));
     lines.push(String::new());
-    lines.push(words.closing.to_owned());
+    lines.push(closing.to_owned());
     Message {
         kind,
         language,
         to: order.customer.email.clone(),
-        subject: format!("{}: {name}", words.subject),
+        subject: format!("{subject}: {name}"),
         body: lines.join("\n") + "\n",
     }
 }
@@ -167,96 +167,116 @@ const fn labels(language: Language) -> Labels {
     }
 }
 
-struct Words {
-    subject: &'static str,
-    opening: &'static str,
-    closing: &'static str,
-}
+/// Subject, opening and closing.
+type Words = (&'static str, &'static str, &'static str);
 
 const fn words(kind: Kind, language: Language) -> Words {
-    use Kind::{Cancelled, Confirmed, Declined, Refunded, ShowCancelled};
-    use Language::{En, Es, PtBr};
-    let (subject, opening, closing) = match (kind, language) {
-        (Confirmed, PtBr) => (
+    match kind {
+        Kind::Confirmed => confirmed(language),
+        Kind::Declined => declined(language),
+        Kind::Cancelled => cancelled(language),
+        Kind::ShowCancelled => show_cancelled(language),
+        Kind::Refunded => refunded(language),
+    }
+}
+
+const fn confirmed(language: Language) -> Words {
+    match language {
+        Language::PtBr => (
             "Pedido confirmado",
             "Seu pedido está confirmado. Bom espetáculo!",
             "Guarde esta mensagem: o número do pedido é o seu comprovante.",
         ),
-        (Confirmed, En) => (
+        Language::En => (
             "Order confirmed",
             "Your order is confirmed. Enjoy the show!",
             "Keep this message: the order number is your proof of purchase.",
         ),
-        (Confirmed, Es) => (
+        Language::Es => (
             "Pedido confirmado",
             "Tu pedido está confirmado. ¡Disfruta del espectáculo!",
             "Guarda este mensaje: el número de pedido es tu comprobante.",
         ),
-        (Declined, PtBr) => (
+    }
+}
+
+const fn declined(language: Language) -> Words {
+    match language {
+        Language::PtBr => (
             "Pagamento recusado",
             "O pagamento do seu pedido foi recusado e os lugares foram liberados.",
             "Nada foi cobrado.",
         ),
-        (Declined, En) => (
+        Language::En => (
             "Payment declined",
             "The payment for your order was declined and the seats have been released.",
             "You have not been charged.",
         ),
-        (Declined, Es) => (
+        Language::Es => (
             "Pago rechazado",
             "El pago de tu pedido fue rechazado y los lugares quedaron libres.",
             "No se te ha cobrado nada.",
         ),
-        (Cancelled, PtBr) => (
+    }
+}
+
+const fn cancelled(language: Language) -> Words {
+    match language {
+        Language::PtBr => (
             "Pedido cancelado",
             "Seu pedido foi cancelado e os lugares já não são seus.",
             "Se algo foi cobrado, avisaremos quando o valor for devolvido.",
         ),
-        (Cancelled, En) => (
+        Language::En => (
             "Order cancelled",
             "Your order was cancelled and the seats are no longer yours.",
             "If you were charged, we will write again when the money goes back.",
         ),
-        (Cancelled, Es) => (
+        Language::Es => (
             "Pedido cancelado",
             "Tu pedido fue cancelado y los lugares ya no son tuyos.",
             "Si se te cobró algo, te escribiremos cuando se devuelva el dinero.",
         ),
-        (ShowCancelled, PtBr) => (
+    }
+}
+
+const fn show_cancelled(language: Language) -> Words {
+    match language {
+        Language::PtBr => (
             "Evento cancelado",
             "O evento foi cancelado e, com ele, o seu pedido.",
             "Tudo o que foi cobrado será devolvido: avisaremos quando isso acontecer.",
         ),
-        (ShowCancelled, En) => (
+        Language::En => (
             "Event cancelled",
             "The event was cancelled, and your order with it.",
             "Whatever you were charged goes back: we will write again when it has.",
         ),
-        (ShowCancelled, Es) => (
+        Language::Es => (
             "Evento cancelado",
             "El evento fue cancelado y, con él, tu pedido.",
             "Todo lo que se te cobró se devolverá: te escribiremos cuando ocurra.",
         ),
-        (Refunded, PtBr) => (
+    }
+}
+
+const fn refunded(language: Language) -> Words {
+    match language {
+        Language::PtBr => (
             "Valor devolvido",
             "O valor do seu pedido foi devolvido. O pedido não vale mais.",
             "O prazo até aparecer no extrato depende do seu banco.",
         ),
-        (Refunded, En) => (
+        Language::En => (
             "Order refunded",
             "Your order was refunded and is no longer valid.",
             "How soon it shows on your statement depends on your bank.",
         ),
-        (Refunded, Es) => (
+        Language::Es => (
             "Pedido reembolsado",
             "Te hemos devuelto el importe de tu pedido, que ya no es válido.",
             "El plazo hasta verlo en tu cuenta depende de tu banco.",
         ),
-    };
-    Words {
-        subject,
-        opening,
-        closing,
     }
 }
 

@@ -3,14 +3,13 @@
 use sqlx::{PgConnection, Postgres as Db, Transaction};
 
 use crate::base::ids::{Edition, ShowId};
-use crate::driver::postgres::Postgres;
 use crate::show::draw::{self, DrawFact, Entered};
 use crate::show::in_postgres::{insert_audit, load};
 use crate::show::in_sql::int;
 use crate::show::{Change, StoreError};
 
 pub(super) async fn keep(
-    db: &Postgres,
+    mut tx: Transaction<'static, Db>,
     (show, edition): (&ShowId, Edition),
     fact: DrawFact,
 ) -> Result<(), StoreError> {
@@ -31,10 +30,23 @@ pub(super) async fn keep(
         )
         .bind(seed.to_string()),
     };
-    statement
+    let kept = statement
         .bind(show.as_str())
         .bind(int(edition.0))
-        .execute(&mut *db.connection().await?)
+        .execute(&mut *tx)
+        .await?;
+    if kept.rows_affected() == 1 && matches!(fact, DrawFact::Seed(_)) {
+        raise_version(&mut tx, show).await?;
+    }
+    tx.commit().await?;
+    Ok(())
+}
+
+/// The reveal is news for the room, which goes by the version.
+async fn raise_version(tx: &mut PgConnection, show: &ShowId) -> Result<(), StoreError> {
+    sqlx::query("update shows set version = version + 1 where show = $1")
+        .bind(show.as_str())
+        .execute(tx)
         .await?;
     Ok(())
 }

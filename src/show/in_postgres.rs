@@ -192,7 +192,11 @@ impl Store for InPostgres {
         edition: Edition,
         fact: DrawFact,
     ) -> Result<(), StoreError> {
-        draws::keep(&self.db, (show, edition), fact).await
+        self.db
+            .unit_with((show.clone(), fact), move |tx, (show, fact)| async move {
+                draws::keep(tx, (&show, edition), fact).await
+            })
+            .await
     }
 
     async fn enter_beacon(

@@ -4,6 +4,7 @@
 pub mod draw;
 pub mod in_postgres;
 pub mod in_sqlite;
+pub mod revise;
 pub mod settings;
 
 mod draws_in_postgres;

@@ -19,6 +19,7 @@ struct Snapshot {
     window_ms: Option<u64>,
     sold_out_at: Option<String>,
     stock: Option<Stock>,
+    draw: Option<serde::de::IgnoredAny>,
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
@@ -88,6 +89,11 @@ impl Board {
         self.latest.stock.and_then(|stock| stock.left)
     }
 
+    /// Whether places are drawn, so that a number says nothing of them.
+    pub const fn draws(&self) -> bool {
+        self.latest.draw.is_some()
+    }
+
     /// The state it names.
     pub fn state(&self) -> &str {
         &self.latest.state
@@ -120,6 +126,13 @@ mod tests {
         );
         assert_eq!((fell, board.serving()), (Some(Fault::ServingFell), 5));
         assert_eq!(read(&mut board, r#"{"generation":2,"serving":3}"#), None);
+        assert!(!board.draws());
+        read(
+            &mut board,
+            r#"{"generation":2,"serving":3,"draw":{"size":null}}"#,
+        );
+        assert!(board.draws());
+        read(&mut board, r#"{"generation":2,"serving":3,"draw":null}"#);
         assert_eq!(
             (board.serving(), board.seats_at_start, board.left()),
             (3, Some(9), None)

@@ -292,7 +292,7 @@ impl Store for InPostgres {
 
     async fn cancel(&self, id: OrderId) -> Told<Order> {
         self.unit(id, |mut unit, id| async move {
-            let Some(facts) = facts::for_cancel(unit.tx(), id).await? else {
+            let Some(facts) = sweep::for_cancel(unit.tx(), id).await? else {
                 return Ok(Err(Refusal::NoSuchOrder));
             };
             match cancel::cancel(&facts, unit.now()) {

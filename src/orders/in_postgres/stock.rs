@@ -95,6 +95,7 @@ fn section_lock(show: &ShowId, section: &str) -> String {
     format!("section {show} {section}")
 }
 
+/// A section that comes back in another currency while somebody has seats of the old one stays as it is.
 async fn put_section(
     tx: &mut PgConnection,
     show: &ShowId,
@@ -106,7 +107,10 @@ async fn put_section(
          values ($1, $2, $3, $4, $5, $6)
          on conflict (show, section) do update set position = excluded.position,
            numbered = excluded.numbered, price_minor = excluded.price_minor,
-           currency = excluded.currency",
+           currency = excluded.currency
+           where sections.currency = excluded.currency or not exists
+             (select from seats s where s.show = excluded.show and s.section = excluded.section
+                and s.state <> 'free')",
     )
     .bind(show.as_str())
     .bind(&section.name)

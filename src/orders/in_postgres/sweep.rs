@@ -9,6 +9,31 @@ use crate::orders::rows_in_sql as rows;
 use crate::orders::rules::{HoldState, Write, cancel, hold_end};
 use crate::orders::store::{Cancellation, StoreError, Swept};
 
+/// What the cancellation of an order depends on; `None`: there is no such order. It is locked first.
+pub(super) async fn for_cancel(
+    tx: &mut PgConnection,
+    id: OrderId,
+) -> Result<Option<cancel::Facts>, StoreError> {
+    let Some(order) = facts::order_to_change(tx, id).await? else {
+        return Ok(None);
+    };
+    let missing = || rows::corrupt(anyhow::anyhow!("order {id} lacks its show"));
+    let payments = sqlx::query("select * from payments where order_id = $1 order by attempt")
+        .bind(id.to_string())
+        .fetch_all(&mut *tx)
+        .await?;
+    Ok(Some(cancel::Facts {
+        terms: facts::show_terms(tx, &order.show)
+            .await?
+            .ok_or_else(missing)?,
+        payments: payments
+            .iter()
+            .map(rows::payment)
+            .collect::<Result<_, _>>()?,
+        order,
+    }))
+}
+
 /// What takes back the holds and orders that have seats of a show, at most `max` of them.
 pub(super) async fn sweep(
     tx: &mut PgConnection,
@@ -27,7 +52,7 @@ pub(super) async fn sweep(
             }
             HoldState::Ordered => {
                 let order = order_of(tx, id).await?.ok_or_else(missing)?;
-                let facts = facts::for_cancel(tx, order).await?.ok_or_else(missing)?;
+                let facts = for_cancel(tx, order).await?.ok_or_else(missing)?;
                 // An order that is over has no seats.
                 if let Ok(decision) = cancel::cancel(&facts, now) {
                     swept.orders += 1;

@@ -10,8 +10,7 @@ use crate::orders::rows_in_sql as rows;
 use crate::orders::rules::hold::{NamedSeat, Offer, PlaceHold, Wish};
 use crate::orders::rules::order::PlaceOrder;
 use crate::orders::rules::{
-    Carts, Hold, Order, Payment, PaymentId, Refusal, Status, Terms, cancel, hold, order, payment,
-    seats,
+    Carts, Hold, Order, Payment, PaymentId, Refusal, Status, Terms, hold, order, payment, seats,
 };
 use crate::orders::store::StoreError;
 
@@ -93,29 +92,6 @@ pub(super) async fn for_payment(
         payment,
         retakable,
     })
-}
-
-/// What the cancellation of an order depends on; `None`: there is no such order.
-pub(super) async fn for_cancel(
-    tx: &mut SqliteConnection,
-    id: OrderId,
-) -> Result<Option<cancel::Facts>, StoreError> {
-    let Some(order) = order(tx, id).await? else {
-        return Ok(None);
-    };
-    let missing = || rows::corrupt(anyhow::anyhow!("order {id} lacks its show"));
-    let payments = sqlx::query("select * from payments where order_id = ? order by attempt")
-        .bind(id.to_string())
-        .fetch_all(&mut *tx)
-        .await?;
-    Ok(Some(cancel::Facts {
-        terms: terms(tx, &order.show).await?.ok_or_else(missing)?,
-        payments: payments
-            .iter()
-            .map(rows::payment)
-            .collect::<Result<_, _>>()?,
-        order,
-    }))
 }
 
 pub(super) async fn terms(

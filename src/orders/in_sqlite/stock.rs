@@ -39,6 +39,7 @@ pub(super) async fn reconcile(
     Ok(reconciled)
 }
 
+/// A section that comes back in another currency while somebody has seats of the old one stays as it is.
 async fn put_section(
     tx: &mut SqliteConnection,
     show: &ShowId,
@@ -50,7 +51,10 @@ async fn put_section(
          values (?, ?, ?, ?, ?, ?)
          on conflict (show, section) do update set position = excluded.position,
            numbered = excluded.numbered, price_minor = excluded.price_minor,
-           currency = excluded.currency",
+           currency = excluded.currency
+           where sections.currency = excluded.currency or not exists
+             (select 1 from seats s where s.show = excluded.show and s.section = excluded.section
+                and s.state <> 'free')",
     )
     .bind(show.as_str())
     .bind(&section.name)

@@ -2,6 +2,8 @@
 
 mod deployed;
 mod loss;
+mod postgres;
+mod postgres_sale;
 mod redis_cluster;
 mod redis_lanes;
 mod redis_outages;

@@ -117,6 +117,7 @@ async fn everybody_may_do_their_own_and_nothing_else() {
     assert_eq!(gateway.leave(&show(), fan(4)).await.unwrap(), Left::Now);
     let board = gateway.board(&show()).await.unwrap();
     let pass = Restoring {
+        place: None,
         fan: fan(9),
         number: catraca::base::ids::Number(9),
         edition: board.edition,

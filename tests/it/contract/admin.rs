@@ -263,3 +263,154 @@ async fn readiness_names_what_fails() {
         (StatusCode::SERVICE_UNAVAILABLE, &json!("failing"))
     );
 }
+
+#[tokio::test]
+async fn a_draw_is_decided_at_creation_and_its_secret_is_nobody_elses() {
+    let world = World::open().await;
+    let mut draw = settings();
+    draw["draw"] = json!(true);
+    draw["beacon"] = json!("drand quicknet, round 912");
+    let line = "PUT /admin/v1/shows/gala";
+    let (status, _, body) = world.ask("admin", line, None, draw.clone()).await;
+    assert_eq!(status, StatusCode::CREATED, "{body}");
+    for change in [
+        json!({"draw": false}),
+        json!({"beacon": null}),
+        json!({"beacon": "other"}),
+    ] {
+        let line = "PATCH /admin/v1/shows/gala";
+        let (status, _, body) = world.ask("admin", line, None, change.clone()).await;
+        assert_eq!(status, 422, "{change}: {body}");
+        assert!(
+            body["detail"]
+                .as_str()
+                .unwrap()
+                .contains("fixed at creation"),
+            "{body}"
+        );
+    }
+    let beacon = |value: &str| json!({ "value": value });
+    let enter = "POST /admin/v1/shows/gala/beacon";
+    for (token, value, status, word) in [
+        ("viewer", "5f", 403, "role-too-low"),
+        ("operator", " 5f", 422, "settings-refused"),
+        ("operator", "5f", 409, "no-beacon"), // nobody has sealed it yet
+    ] {
+        let (answered, _, body) = world.ask(token, enter, None, beacon(value)).await;
+        assert_eq!(answered, status, "{body}");
+        assert!(body["type"].as_str().unwrap().ends_with(word), "{body}");
+    }
+    let (secret, seal) = ("5e".repeat(32), "c0".repeat(32));
+    sqlx::query("insert into draws (show, edition, secret, commitment) values ('gala', 1, ?, ?)")
+        .bind(&secret)
+        .bind(&seal)
+        .execute(&world.db.write)
+        .await
+        .unwrap();
+    let (answered, _, body) = world.ask("operator", enter, None, beacon("5f")).await;
+    assert_eq!(answered, 409);
+    assert!(
+        body["type"].as_str().unwrap().ends_with("draw-not-frozen"),
+        "{body}"
+    );
+    sqlx::query("update draws set size = 9")
+        .execute(&world.db.write)
+        .await
+        .unwrap();
+    for (value, status) in [("5f", 200), ("5f", 200), ("60", 409)] {
+        let (answered, _, body) = world.ask("operator", enter, None, beacon(value)).await;
+        assert_eq!(answered, status, "{body}");
+    }
+    let read = "GET /admin/v1/shows/gala";
+    let (_, _, body) = world.ask("viewer", read, None, Value::Null).await;
+    assert_eq!(
+        body["draw"],
+        json!({"commitment": seal, "secret": "***", "size": 9, "beacon_value": "5f", "seed": null})
+    );
+    sqlx::query("update draws set seed = commitment")
+        .execute(&world.db.write)
+        .await
+        .unwrap();
+    let (_, _, body) = world.ask("viewer", read, None, Value::Null).await;
+    assert_eq!(
+        body["draw"]["secret"],
+        json!(secret),
+        "it is public with the seed"
+    );
+}
+
+#[tokio::test]
+async fn what_was_sold_keeps_its_currency_and_something_stays_for_sale() {
+    let world = World::open().await;
+    let made = world.ask("admin", "PUT /admin/v1/shows/s", None, settings());
+    assert_eq!(made.await.0, StatusCode::CREATED);
+    let dollars = r#"{"sections": [{"name": "B", "seats": 600, "price": {"amount": 90.00, "currency": "USD"}}]}"#;
+    let dollars: Value = serde_json::from_str(dollars).unwrap();
+    for (change, says) in [
+        (dollars, "must keep its currency, BRL"),
+        (json!({"sections": []}), "must keep at least one"),
+        (json!({"sections": null}), "must keep at least one"),
+    ] {
+        let line = "PATCH /admin/v1/shows/s";
+        let (status, _, body) = world.ask("operator", line, None, change).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{body}");
+        let detail = body["detail"].as_str().unwrap();
+        assert!(detail.contains(says), "{detail}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_operators_at_once_all_get_their_change() {
+    let world = World::open().await;
+    let made = world.ask("admin", "PUT /admin/v1/shows/s", None, settings());
+    assert_eq!(made.await.0, StatusCode::CREATED);
+    let changes = (1..=20).map(|capacity| {
+        let change = json!({ "capacity": capacity });
+        world.ask("operator", "PATCH /admin/v1/shows/s", None, change)
+    });
+    for (status, _, body) in futures_util::future::join_all(changes).await {
+        assert_eq!(status, StatusCode::OK, "{body}");
+    }
+    let (_, etag, _) = world
+        .ask("viewer", "GET /admin/v1/shows/s", None, json!({}))
+        .await;
+    assert_eq!(etag.as_deref(), Some("\"21\""));
+}
+
+#[tokio::test]
+async fn a_show_is_cancelled_by_an_admin_who_means_it() {
+    let world = World::open().await;
+    let made = world.ask("admin", "PUT /admin/v1/shows/s", None, settings());
+    assert_eq!(made.await.0, StatusCode::CREATED);
+    let cancel = "POST /admin/v1/shows/s/cancel";
+    for (token, body, expected) in [
+        ("operator", json!({"show": "s"}), 403),
+        ("admin", json!({}), 422),
+        ("admin", json!({"show": "t"}), 422),
+        ("admin", json!({"show": "s"}), 200),
+        ("admin", json!({"show": "s"}), 200),
+    ] {
+        let (status, etag, told) = world.ask(token, cancel, None, body).await;
+        assert_eq!(status.as_u16(), expected, "{told}");
+        if expected == 200 {
+            assert_eq!(
+                (&told["state"], etag.as_deref()),
+                (&json!("closed"), Some("\"2\""))
+            );
+            assert!(told["cancelled_at"].is_string(), "{told}");
+        }
+    }
+    let nowhere = "POST /admin/v1/shows/t/cancel";
+    let (status, _, _) = world
+        .ask("admin", nowhere, None, json!({"show": "t"}))
+        .await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    for verb in ["open", "pause", "off"] {
+        let line = format!("POST /admin/v1/shows/s/{verb}");
+        let (status, _, body) = world.ask("admin", &line, None, json!({})).await;
+        assert_eq!(
+            (status.as_u16(), &body["type"]),
+            (409, &json!("urn:catraca:problem:show-cancelled"))
+        );
+    }
+}

@@ -18,6 +18,7 @@ mod orders_histories;
 mod orders_keys;
 mod orders_payment;
 mod orders_saga;
+mod orders_sections;
 mod payment_provider;
 mod postgres;
 mod provider;

@@ -23,6 +23,7 @@ on_every_database!(
     what_is_over_is_not_taken_back,
     a_charge_under_way_while_the_order_is_taken_back_is_paid_back_once,
     a_show_is_taken_back_whole_whoever_dies_in_between,
+    nothing_of_a_cancelled_show_is_for_sale_and_it_stays_closed,
 );
 
 async fn settle_all(shop: &Shop, provider: &Arc<Provider>) {
@@ -211,13 +212,12 @@ async fn a_show_is_taken_back_whole_whoever_dies_in_between(home: Home) {
     shop.audit(20).await;
 }
 
-#[tokio::test]
-async fn nothing_of_a_cancelled_show_is_for_sale_and_it_stays_closed() {
-    let shop = Shop::open(&Home::sqlite(), &[("B", 4, true)]).await;
-    let Db::Sqlite(db) = &shop.db else {
-        panic!("the shop is in SQLite");
+async fn nothing_of_a_cancelled_show_is_for_sale_and_it_stays_closed(home: Home) {
+    let shop = Shop::open(&home, &[("B", 4, true)]).await;
+    let shows: Arc<dyn show::Store> = match &shop.db {
+        Db::Sqlite(db) => Arc::new(show::in_sqlite::InSqlite::new(db.clone())),
+        Db::Postgres(db) => Arc::new(show::in_postgres::InPostgres::new(db.clone())),
     };
-    let shows: Arc<dyn show::Store> = Arc::new(show::in_sqlite::InSqlite::new(db.clone()));
     let order = shop.bought(1, 2, None).await;
     shop.orders.settle().step().await.unwrap();
     let mut reconcile = Reconcile::new(shop.store.clone(), shows.clone());

@@ -9,12 +9,13 @@ use catraca::driver::postgres::Postgres;
 use catraca::driver::schema::POSTGRES;
 use catraca::driver::sql::SqlError;
 use catraca::event::{Envelope, Event};
+use catraca::log::Subscriber;
 use catraca::log::outbox_in_postgres::append;
 use catraca::relay::step::{Relay, Settings};
 
 use sqlx::AssertSqlSafe;
 
-use crate::contract::desk::{T0, facts};
+use crate::contract::desk::{Desk, T0, facts};
 use crate::support::database;
 use crate::support::postgres::{self, Server};
 
@@ -123,4 +124,28 @@ async fn an_event_that_is_committed_late_is_sent_all_the_same() {
         .await
         .unwrap();
     assert!(2_402 < floor, "{floor}");
+}
+
+#[tokio::test]
+async fn of_two_processes_that_run_a_group_one_reads() {
+    let Some(database) = database::in_postgres().await else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let desk = Desk::open(database, folder).await;
+    let order = desk.order_in(0);
+    desk.write(Event::OrderPlaced(facts(order)), 1).await;
+    desk.relay_all().await;
+    let first = desk.log();
+    let second = desk
+        .db
+        .stores(&desk.time(), &Arc::new(IdSource::random()))
+        .log;
+    let read = async |log: &Arc<dyn Subscriber>| log.poll("notify", 0, 10).await.unwrap().len();
+    assert_eq!((read(&first).await, read(&second).await), (1, 0));
+    assert_eq!((read(&first).await, read(&second).await), (1, 0));
+    desk.run("select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory'")
+        .await;
+    first.poll("notify", 0, 10).await.unwrap_err();
+    assert_eq!((read(&second).await, read(&first).await), (1, 0));
 }

@@ -22,31 +22,34 @@ const KILLS: usize = 3;
 const LIFE_MS: std::ops::Range<u64> = 500..1_800;
 
 /// Where everybody expects the program, in all of its lives.
-struct Ports {
-    gateway: SocketAddr,
-    env: [(&'static str, String); 3],
+pub(crate) struct Ports {
+    pub(crate) gateway: SocketAddr,
+    env: Vec<(&'static str, String)>,
 }
 
 impl Ports {
-    fn of(server: &Server) -> Self {
+    /// Those of a server, for lives with these variables.
+    pub(crate) fn of(server: &Server, variables: &[(&'static str, &str)]) -> Self {
+        let mut env = vec![
+            ("CATRACA__GATEWAY__LISTEN", server.gateway.to_string()),
+            ("CATRACA__ADMIN__LISTEN", server.admin.to_string()),
+            ("CATRACA__ORDERS__LISTEN", server.orders.to_string()),
+        ];
+        env.extend(variables.iter().map(|(n, v)| (*n, (*v).to_owned())));
         Self {
             gateway: server.gateway,
-            env: [
-                ("CATRACA__GATEWAY__LISTEN", server.gateway.to_string()),
-                ("CATRACA__ADMIN__LISTEN", server.admin.to_string()),
-                ("CATRACA__ORDERS__LISTEN", server.orders.to_string()),
-            ],
+            env,
         }
     }
 
-    async fn up(&self, folder: &Path) -> Server {
+    pub(crate) async fn up(&self, folder: &Path) -> Server {
         let env: Vec<(&str, &str)> = self.env.iter().map(|(n, v)| (*n, v.as_str())).collect();
         Server::up(folder, &env).await
     }
 }
 
 /// Creates the show with the command line, to open in a moment.
-async fn create_show(folder: &Path, server: &Server) {
+pub(crate) async fn create_show(folder: &Path, server: &Server) {
     let now = SystemClock.now();
     let mut document = settings(&json!({
         "rate": 40,
@@ -109,7 +112,7 @@ async fn a_sale_survives_being_killed_three_times() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let mut server = Server::up(folder, &[]).await;
-    let ports = Ports::of(&server);
+    let ports = Ports::of(&server, &[]);
     create_show(folder, &server).await;
     let visitor = Visitor::join_by(Client::of(format!("http://{}", ports.gateway))).await;
     let visiting = async {

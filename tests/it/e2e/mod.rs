@@ -1,7 +1,8 @@
 //! Does the whole thing work from outside?
 
+mod drill_cancel; // is a show called off to the end?
 mod drill_journey; // can operators steer a sale and follow an order?
-mod drill_restart; // does a sale survive the death of the program?
+pub(crate) mod drill_restart; // does a sale survive the death of the program?
 mod drill_rules; // does the checker notice a rule that is gone?
 mod drill_start; // is a start that cannot be one clear line?
 pub(crate) mod gateway;

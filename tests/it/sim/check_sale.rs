@@ -172,7 +172,7 @@ impl Sale {
             "sections": [{"name": "A", "seats": 10, "price": {"amount": 390, "currency": "BRL"}}]});
         self.run(&format!(
             "insert into shows values ('{SHOW}', 1, '{settings}', null, null, 'open', 1, 1, 1,
-             1048576, 40, 29, 7, {opening} + 20000, 0)"
+             1048576, 40, 29, 7, {opening} + 20000, 0, null)"
         ))
         .await;
         for (row, seq) in check_trail::ledger().into_iter().zip(1..) {

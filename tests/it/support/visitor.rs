@@ -54,7 +54,12 @@ impl Visitor {
         .await
     }
 
-    async fn try_ask(&self, what: &str, body: &Value) -> anyhow::Result<(StatusCode, Value)> {
+    /// Asks once, whatever the answer.
+    pub(crate) async fn try_ask(
+        &self,
+        what: &str,
+        body: &Value,
+    ) -> anyhow::Result<(StatusCode, Value)> {
         let (method, path) = what.split_once(' ').unwrap();
         let line = format!("{method} /v1/shows/{SHOW}/{path}");
         let mut headers = vec![("x-catraca-pass", self.pass.as_str())];
@@ -86,6 +91,13 @@ impl Visitor {
         let (status, hold) = self.ask("POST holds", &wish).await;
         assert_eq!(status, 201, "{hold}");
         hold["hold_id"].as_str().unwrap().to_owned()
+    }
+
+    /// Asks for one seat, where that may be refused.
+    pub(crate) async fn try_hold(&self) -> (u16, Value) {
+        let wish = json!({ "section": "Floor", "quantity": 1 });
+        let (status, answer) = self.ask("POST holds", &wish).await;
+        (status.as_u16(), answer)
     }
 
     /// Buys a hold.

@@ -180,7 +180,8 @@ fn wait(
     heard: &Heard<'_>,
     standing: &Standing,
 ) -> Next {
-    let place = standing.place.or(standing.number).or(fan.number);
+    let number = standing.number.or(fan.number);
+    let place = standing.place.or(number.filter(|_| !world.board.draws()));
     if let (true, Some(place), Stage::Waiting) = (fan.is_sleeper(), place, fan.stage) {
         fan.stage = Stage::Asleep;
         world.sleepers.insert(Sleeper { place, fan_no });

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::time::Duration;
 
-use catraca::base::ids::{Edition, FanId, Generation, IdSource, Number};
+use catraca::base::ids::{Edition, FanId, Generation, IdSource, Number, Place as InLine};
 use catraca::base::limits::BATCH_MAX;
 use catraca::room::Store as RoomStore;
 use catraca::room::in_redis::InRedis;
@@ -174,15 +174,7 @@ async fn a_full_line_comes_back() {
     let begun = Instant::now();
     crowd.join(count).await;
     let joined_in = begun.elapsed();
-    // The last in line speak to the gateway.
-    let mut sample = Fans::default();
-    for way in [Way::Poller, Way::Page, Way::Poller, Way::Page] {
-        let mut fan = sample
-            .join_one(&place, (Kind::Waiting, way, "waiting"))
-            .await;
-        fan.generation = 1;
-        sample.all.push(fan);
-    }
+    let mut sample = the_last_in_line(&place).await;
     crowd.live(&place, Instant::now() + LIFE).await;
     let waiting = place.board().await.unwrap().waiting;
 
@@ -228,6 +220,19 @@ async fn a_full_line_comes_back() {
         late.len(),
         crowd.ends.len(),
     );
+}
+
+/// The last in line speak to the gateway.
+async fn the_last_in_line(place: &Place) -> Fans {
+    let mut sample = Fans::default();
+    for way in [Way::Poller, Way::Page, Way::Poller, Way::Page] {
+        let mut fan = sample
+            .join_one(place, (Kind::Waiting, way, "waiting"))
+            .await;
+        fan.generation = 1;
+        sample.all.push(fan);
+    }
+    sample
 }
 
 /// Serving has passed some of the late. They show their passes now, and are called before others.
@@ -279,7 +284,7 @@ fn tail(crowd: &Crowd, entries: &[LedgerEntry], struck: Instant) -> (usize, Dura
 
 /// After the loss, but for those who came late or whose call was lost, numbers rise.
 fn in_order(entries: &[LedgerEntry], late: &BTreeSet<FanId>) {
-    let mut last = catraca::base::ids::Place(0);
+    let mut last = InLine(0);
     for entry in entries
         .iter()
         .filter(|entry| Generation(1) < entry.generation)

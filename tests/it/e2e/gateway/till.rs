@@ -80,6 +80,8 @@ impl Till {
 
     /// A fan whose turn it is.
     pub(crate) async fn buyer(&self) -> Buyer {
+        self.door.clock.advance_ms(1_000); // a window of their own
+        self.door.gateway.boards().step().await.unwrap();
         let (ana, ticket) = self.door.admitted().await;
         Buyer {
             pass: ana.pass,
