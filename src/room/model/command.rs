@@ -1,16 +1,17 @@
-//! What can be asked of a room, and the entries of its ledger. The answers stand in `outcome.rs`.
+//! What can be asked of a room. The answers stand in `outcome.rs`, the ledger's entries in `entry.rs`.
 //!
-//! Commands and ledger entries derive serde because they are also formats: the embedded room's
-//! journal is the commands themselves, and the ledger is copied to SQL as it stands here.
+//! Commands derive serde because they are also a format: the embedded room's journal is the commands
+//! themselves.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::ids::{Edition, FanId, FencingToken, Generation, Number, Place};
+use crate::base::ids::{Edition, FanId, Generation, Number, Place};
 use crate::base::time::Timestamp;
 
 pub use crate::room::draw::{Announced, Draw, Seed};
+pub use crate::room::model::entry::{Called, Change, Ended, LedgerEntry, Why};
 pub use crate::room::model::outcome::{
     Board, Checked, Claimed, Configured, Consumed, DrawOpened, Extended, Frozen, Gap, Gone, Joined,
     Left, Mended, Outcome, Restored, Revoked, Step, Ticked, Touched,
@@ -325,93 +326,4 @@ impl Finish {
             (known, _) => known,
         }
     }
-}
-
-/// Why an admission or a place was ended before its time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Ended {
-    /// An order was confirmed.
-    Used,
-    /// The fan gave it up.
-    Left,
-    /// The operator ended it.
-    Revoked,
-}
-
-/// One change after joining: the proof of what the room did.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LedgerEntry {
-    /// 1, 2, 3… within a generation.
-    pub seq: u64,
-    /// Room time.
-    pub at: Timestamp,
-    /// The generation of the room that wrote it.
-    pub generation: Generation,
-    /// The admitter that led.
-    pub token: FencingToken,
-    /// `serving` after the change.
-    pub serving: Place,
-    /// What changed.
-    pub change: Change,
-}
-
-/// What changed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Change {
-    /// A tick called these fans, in this order.
-    Called(Called),
-    /// A tick found these fans not there: they are in standby without a slot, and next on return.
-    Absent { fans: Vec<(FanId, Place)> },
-    /// The fan showed up, and the admission runs until then.
-    Claimed { fan: FanId, until: Timestamp },
-    /// The admission now runs until then.
-    Extended { fan: FanId, until: Timestamp },
-    /// The fan came back after the slot had lapsed, or was sent back, and is next by place.
-    Returned { fan: FanId, place: Place },
-    /// Place or admission ended before its time.
-    Ended { fan: FanId, why: Ended },
-}
-
-/// The fans of one tick, and what bounded it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Called {
-    /// Who was called and from which place, in the order of the calls.
-    pub fans: Vec<(FanId, Place)>,
-    /// Until when their slots are kept.
-    pub until: Timestamp,
-    /// The rate in force.
-    pub rate: u64,
-    /// The window in force.
-    pub window_ms: u64,
-    /// The capacity in force.
-    pub capacity: u64,
-    /// Live admissions after the tick, these included.
-    pub live: u64,
-    /// Fans still waiting after the tick.
-    pub waiting: u64,
-    /// Why not more were called.
-    pub why: Why,
-}
-
-/// Why a tick called no more fans than it did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Why {
-    /// As many as were asked for, or as one tick may call.
-    Enough,
-    /// Nobody waits.
-    Empty,
-    /// The quota of the window is used up.
-    Rate,
-    /// As many fans are inside as may be.
-    Capacity,
-    /// Not enough seats for more.
-    Stock,
-    /// The room is not open.
-    State,
-    /// Too much of the ledger is not yet copied.
-    Unarchived,
-    /// The tick went by another draw or another `serving` than the room's: nobody was looked at.
-    Moved,
-    /// As many places or fans were looked at as were named or as one tick may: tick again.
-    Looked,
 }

@@ -9,6 +9,7 @@
 //! Absent on purpose: clocks, chance, I/O and errors.
 
 pub mod command;
+pub mod entry;
 pub mod outcome;
 pub mod words;
 

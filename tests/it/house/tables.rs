@@ -122,6 +122,7 @@ pub(crate) const RESERVED: &[(&str, &[&str])] = &[
             "token/",
             "room/draw.rs",
             "room/model/command.rs",
+            "room/model/entry.rs",
             "show/settings.rs",
             "gateway/upstreams.rs",
             "journey/fold.rs",

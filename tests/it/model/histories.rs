@@ -122,8 +122,10 @@ fn say_to(world: &mut World, witness: &mut Witness, command: &Command) -> Result
             }
         }
         (Command::Touch { fans }, Outcome::Touched(answers)) => {
+            // Only where fans are asked to be there it is kept.
+            let counts = world.board().settings.require_presence;
             for (fan, answer) in fans.iter().zip(answers) {
-                if answer == Touched::Waiting {
+                if counts && answer == Touched::Waiting {
                     witness.touched(world.room.now(), *fan);
                 }
             }
