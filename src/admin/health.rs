@@ -1,14 +1,19 @@
 //! Whether the process lives and can serve, and its metrics.
 
+use std::sync::Arc;
+
+use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::admin::Admin;
 use crate::http::problem::Problem;
+use crate::room::Rooms;
+use crate::show::Store;
 use crate::telemetry::Exposition;
 use crate::telemetry::phase::Phase;
 
@@ -19,35 +24,50 @@ pub struct Health {
     pub phase: watch::Receiver<Phase>,
     /// The metrics of the process.
     pub exposition: Exposition,
+    /// The rooms, which every role needs.
+    pub rooms: Rooms,
+    /// Shows in SQL; none for a gateway, which does not need them.
+    pub shows: Option<Arc<dyn Store>>,
+}
+
+/// What every process answers on its operators' listener, whatever its role.
+pub fn router(health: Arc<Health>) -> Router {
+    Router::new()
+        .route("/livez", get(livez)) // the process runs
+        .route("/readyz", get(readyz)) // it can serve; names what it lacks
+        .route("/metrics", get(metrics)) // Prometheus text
+        .with_state(health)
+        .fallback(not_found)
 }
 
 /// `GET /livez`: 200 while the process runs.
-pub async fn livez() -> &'static str {
+async fn livez() -> &'static str {
     "ok\n"
 }
 
 /// `GET /readyz`: 200 while the process can serve; else 503, naming what fails.
-pub async fn readyz(State(admin): State<Admin>) -> Response {
+async fn readyz(State(health): State<Arc<Health>>) -> Response {
     let word = |ok: bool| if ok { "ok" } else { "failing" };
-    let phase = *admin.health.phase.borrow();
-    let database = admin.shows.list().await.is_ok();
-    let room = admin.rooms.shows().await.is_ok();
-    let status = if phase == Phase::Ready && database && room {
+    let phase = *health.phase.borrow();
+    let room = health.rooms.shows().await.is_ok();
+    let mut body = json!({ "process": phase.word(), "room": word(room) });
+    let mut is_ready = phase == Phase::Ready && room;
+    if let Some(shows) = &health.shows {
+        let database = shows.list().await.is_ok();
+        body["database"] = json!(word(database));
+        is_ready &= database;
+    }
+    let status = if is_ready {
         StatusCode::OK
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    let body = json!({
-        "process": phase.word(),
-        "database": word(database),
-        "room": word(room),
-    });
     (status, axum::Json(body)).into_response()
 }
 
 /// `GET /metrics`: the Prometheus text format.
-pub async fn metrics(State(admin): State<Admin>) -> Response {
-    let text = admin.health.exposition.render();
+async fn metrics(State(health): State<Arc<Health>>) -> Response {
+    let text = health.exposition.render();
     (
         [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
         text,
@@ -56,6 +76,6 @@ pub async fn metrics(State(admin): State<Admin>) -> Response {
 }
 
 /// Every other path.
-pub async fn not_found() -> Problem {
+async fn not_found() -> Problem {
     Problem::not_found("not-found", "There is nothing here.")
 }

@@ -1,36 +1,34 @@
-//! One visit to one show: bring the room up to SQL's word, tick, copy the ledger, keep a checkpoint.
+//! One visit to one show: bring the room up to SQL's word, and tick.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::admitter::Admitter;
-use crate::admitter::ledger::row_of;
-use crate::admitter::mend::{Attempt, MendError, mend};
+use crate::admitter::mend::{Attempt, mend};
 use crate::admitter::pace::{Pace, Seen};
 use crate::admitter::settings::configure;
-use crate::base::ids::Number;
-use crate::base::limits::{
-    LEASE_TTL_MS, LEDGER_COPY_EVERY_MS, LEDGER_COPY_MAX, NUMBER_BLOCK, TICK_EVERY_MS,
-};
+use crate::admitter::{Admitter, VisitError};
+use crate::base::limits::{LEASE_TTL_MS, TICK_EVERY_MS};
 use crate::room::StoreError as RoomError;
 use crate::room::model::command::{Board, RoomState, Step, Tick, Ticked};
-use crate::show::{Checkpoint, Show, StoreError as ShowError};
+use crate::show::Show;
 use crate::telemetry::metrics;
 
 const TICK_EVERY: Duration = Duration::from_millis(TICK_EVERY_MS);
-const COPY_EVERY: Duration = Duration::from_millis(LEDGER_COPY_EVERY_MS);
-/// How often a board is read, a checkpoint kept, and a follower asks for the lead.
+/// How often a board is read, and a follower asks for the lead; the longest rest after failures.
 const SECOND: Duration = Duration::from_secs(1);
 
 /// What an admitter remembers of one show between two visits.
 #[derive(Debug)]
 pub struct Led {
     tick_at: Instant,
-    copy_at: Instant,
     board_at: Instant,
     board: Option<Board>,
     pace: Option<Pace>,
+    /// When the last answered tick was sent.
+    ticked_at: Option<Instant>,
+    /// Visits that failed, one after another.
+    failures: u32,
 }
 
 impl Led {
@@ -38,10 +36,11 @@ impl Led {
     pub fn new(now: Instant) -> Self {
         Self {
             tick_at: now,
-            copy_at: now,
             board_at: now,
             board: None,
             pace: None,
+            ticked_at: None,
+            failures: 0,
         }
     }
 
@@ -52,11 +51,7 @@ impl Led {
 
     /// When the show is due again.
     pub fn due_at(&self) -> Instant {
-        if self.pace.is_some() {
-            self.tick_at.min(self.copy_at)
-        } else {
-            self.tick_at
-        }
+        self.tick_at
     }
 
     /// Whether the show is due: by the clock, or because an operator has changed it.
@@ -70,17 +65,15 @@ impl Led {
             .as_ref()
             .is_some_and(|board| board.version < show.version)
     }
-}
 
-/// Why a visit ended early.
-#[derive(Debug, thiserror::Error)]
-enum VisitError {
-    #[error(transparent)]
-    Room(#[from] RoomError),
-    #[error(transparent)]
-    Show(#[from] ShowError),
-    #[error(transparent)]
-    Mend(#[from] MendError),
+    /// The next attempt after a failure: soon after the first, for a reply that is lost must not cost
+    /// the line a second; later and later while the room is away.
+    fn fail(&mut self) {
+        let doubled = TICK_EVERY * 2_u32.pow(self.failures.min(4));
+        self.failures = self.failures.saturating_add(1);
+        self.tick_at = Instant::now() + doubled.min(SECOND);
+        self.board = None;
+    }
 }
 
 impl Admitter {
@@ -90,12 +83,18 @@ impl Admitter {
             Err(VisitError::Room(RoomError::Unfenced)) => self.mend(show, led).await,
             other => other,
         };
-        if let Err(error) = outcome {
-            let error = anyhow::Error::from(error);
-            tracing::warn!(show.id = %show.id, "cannot tick: {error:#}");
-            led.tick_at = now + SECOND;
-            led.copy_at = now + SECOND;
-            led.board = None;
+        match outcome {
+            Ok(()) => led.failures = 0,
+            Err(error) => {
+                let error = anyhow::Error::from(error);
+                tracing::warn!(show.id = %show.id, "cannot tick: {error:#}");
+                led.fail();
+            }
+        }
+        if led.leads() {
+            self.leading.begin(&show.id, show.edition);
+        } else {
+            self.leading.end(&show.id);
         }
     }
 
@@ -111,14 +110,10 @@ impl Admitter {
         if led.tick_at <= now {
             self.tick(show, led, now).await?;
         }
-        if led.pace.is_some() && led.copy_at <= now {
-            led.copy_at = now + COPY_EVERY;
-            self.copy_ledger(show).await?;
-        }
         Ok(())
     }
 
-    /// Reads the board, tells the room what SQL decided since, and, as leader, keeps a checkpoint.
+    /// Reads the board, and tells the room what SQL decided since.
     async fn read_board(
         &mut self,
         show: &Show,
@@ -132,11 +127,6 @@ impl Admitter {
             board = self.rooms.board(&show.id).await?;
         }
         metrics::room(show.id.as_str(), board.waiting, board.live, board.uncopied);
-        if led.pace.is_some() {
-            self.shows
-                .checkpoint(&show.id, &checkpoint_of(&board))
-                .await?;
-        }
         led.board = Some(board);
         Ok(())
     }
@@ -147,7 +137,8 @@ impl Admitter {
         };
         let seen = seen_of(board);
         let pace = led.pace.get_or_insert_with(|| Pace::resume(board.measured));
-        let want = pace.ask(seen);
+        let since = led.ticked_at.map_or(TICK_EVERY, |at| now - at);
+        let want = pace.ask(seen, u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
         let tick = Tick {
             holder: self.holder.clone(),
             want,
@@ -158,60 +149,28 @@ impl Admitter {
             Ticked::Follower { holder } => {
                 metrics::tick("follower");
                 tracing::debug!(show.id = %show.id, lease.holder = holder, "another admitter leads");
-                led.pace = None;
+                (led.pace, led.ticked_at) = (None, None);
                 led.tick_at = now + SECOND;
             }
             Ticked::Leader(step) => {
                 metrics::tick(step.why.word());
                 metrics::called(step.count);
                 pace.after(self.clock.now(), want, &step, seen);
+                led.ticked_at = Some(now);
                 led.tick_at = now + rest(&step);
                 if board.state != step.state {
                     tracing::info!(show.id = %show.id, state = step.state.word(), "room state");
                     led.board_at = now;
                 }
-                self.raise_ceiling(show, &step).await?;
             }
         }
         Ok(())
     }
 
-    async fn raise_ceiling(&self, show: &Show, step: &Step) -> Result<(), VisitError> {
-        if NUMBER_BLOCK / 2 <= step.ceiling.0.saturating_sub(step.issued.0) {
-            return Ok(());
-        }
-        // SQL first: a number above SQL's ceiling could be issued again after a loss.
-        let ceiling = Number(step.ceiling.0 + NUMBER_BLOCK);
-        self.shows.raise_ceiling(&show.id, ceiling).await?;
-        self.rooms.raise_ceiling(&show.id, ceiling).await?;
-        Ok(())
-    }
-
-    /// Copies one page of the ledger and trims what is copied; whether there may be more.
-    async fn copy_ledger(&self, show: &Show) -> Result<bool, VisitError> {
-        let entries = self.rooms.ledger(&show.id, LEDGER_COPY_MAX).await?;
-        let Some(last) = entries.last() else {
-            return Ok(false);
-        };
-        let through = last.seq;
-        let rows: Vec<_> = entries
-            .iter()
-            .map(|entry| row_of(show.edition, entry))
-            .collect();
-        if self.shows.append_ledger(&show.id, &rows).await? {
-            self.rooms.trim(&show.id, through).await?;
-        }
-        Ok(entries.len() == LEDGER_COPY_MAX)
-    }
-
     /// What a leader does before it goes: copies the rest of the ledger, gives up the lease.
     pub(super) async fn resign(&mut self, show: &Show) {
         let resigned = async {
-            while self.copy_ledger(show).await? {}
-            let board = self.rooms.board(&show.id).await?;
-            self.shows
-                .checkpoint(&show.id, &checkpoint_of(&board))
-                .await?;
+            let board = self.archive.finish(&show.id, show.edition).await?;
             let tick = Tick {
                 holder: self.holder.clone(),
                 want: 0,
@@ -267,17 +226,5 @@ fn seen_of(board: &Board) -> Seen {
         window_ms: board.settings.window_ms,
         free: board.stock.map(|stock| stock.free),
         sold: board.stock.map(|stock| stock.sold),
-    }
-}
-
-fn checkpoint_of(board: &Board) -> Checkpoint {
-    Checkpoint {
-        generation: board.generation,
-        state: board.state.word().to_owned(),
-        verb_version: board.verb_version,
-        issued: board.issued,
-        serving: board.serving,
-        waiting: board.waiting,
-        at: board.now,
     }
 }

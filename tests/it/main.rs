@@ -6,6 +6,7 @@
     reason = "a test may fail at once, read its environment and start tasks of its own"
 )]
 
+mod chaos; // ...with real servers and cut cables?
 mod contract; // does every backend keep the promise of its port?
 mod e2e; // does the whole thing work from outside?
 mod house; // does the code keep its own rules?

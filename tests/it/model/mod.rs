@@ -3,9 +3,11 @@
 
 pub(crate) mod world;
 
+mod alike;
 mod happenings;
 mod histories;
 mod keyspace;
+mod own_clock;
 mod refusals;
 mod loss_histories;
 mod room_calls;

@@ -1,11 +1,10 @@
-//! The scripts are the definition: random histories are told to both, every answer is the same, and
-//! so is everything that is left in the end.
+//! Two rooms that are told the same: the scripts and the definition. Every answer is the same, and so is
+//! everything that is left in the end.
 
 use std::collections::BTreeMap;
-use std::env;
+use std::time::Duration;
 
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 use tokio::runtime::Runtime;
 
 use catraca::base::ids::{Edition, FanId, Generation, Number, Place, ShowId};
@@ -23,17 +22,16 @@ use catraca::room::{Store, StoreError};
 use crate::model::happenings::{Happening, Lasting, Pass, happening};
 use crate::model::histories::Event;
 use crate::model::keyspace;
+use crate::model::own_clock;
 use crate::model::world::{at, fan, settings};
-use crate::support::need::{Need, REDIS, VALKEY};
 use crate::support::redis::Server;
 
-/// How many histories are told when nobody asks for more.
-const CASES: u32 = 200;
-/// The variable that asks for more.
-const CASES_VARIABLE: &str = "CATRACA_MODEL_CASES";
+/// On the server's own clock time passes for real, and everything is so many times as short.
+const OWN_CLOCK_SHARE: u64 = 100;
 
 /// Both rooms, and what SQL would know of them.
-struct Twins<'a> {
+pub(crate) struct Twins<'a> {
+    clock: ScriptClock,
     runtime: &'a Runtime,
     scripts: &'a InRedis,
     redis: redis::Connection,
@@ -43,21 +41,32 @@ struct Twins<'a> {
     settings: Settings,
     version: u64,
     edition: u64,
-    generation: u64,
+    pub(crate) generation: u64,
     /// The passes of this edition: the last number of each fan.
     numbers: BTreeMap<FanId, Number>,
     minted: u64,
 }
 
 impl<'a> Twins<'a> {
-    fn new(runtime: &'a Runtime, scripts: &'a InRedis, server: &Server) -> Self {
+    /// Both, before they begin; the scripts go by this clock.
+    pub(crate) fn new(
+        clock: ScriptClock,
+        runtime: &'a Runtime,
+        scripts: &'a InRedis,
+        server: &Server,
+    ) -> Self {
         let mut redis = server.connection();
         redis::cmd("FLUSHALL").exec(&mut redis).unwrap();
         let mut settings = settings();
         (settings.claim_ms, settings.ticket_ttl_ms) = (2_000, 5_000);
         (settings.capacity, settings.waiting_max) = (12, 30);
         settings.ticket_ttl_max_ms = 9_000;
+        if clock == ScriptClock::Server {
+            (settings.claim_ms, settings.ticket_ttl_ms) = (20, 50);
+            (settings.window_ms, settings.ticket_ttl_max_ms) = (10, 90);
+        }
         Self {
+            clock,
             runtime,
             scripts,
             redis,
@@ -75,20 +84,19 @@ impl<'a> Twins<'a> {
 
     /// Tells both, and says how their answers differ.
     fn say(&mut self, command: &Command) -> Result<(), TestCaseError> {
-        let clock = format!("catraca:{{{}}}:clock", self.show);
-        let now = self.now.as_millis();
-        redis::cmd("SET")
-            .arg(clock)
-            .arg(now)
-            .exec(&mut self.redis)
-            .unwrap();
+        if self.clock == ScriptClock::Key {
+            own_clock::set(&mut self.redis, &self.show, self.now);
+        }
         let told = self
             .runtime
             .block_on(self.scripts.apply(&self.show, command));
         let told =
             told.map_err(|error| TestCaseError::fail(format!("{command:?}: {}", chain(&error))))?;
+        if self.clock == ScriptClock::Server {
+            self.now = own_clock::told(&mut self.redis, &self.show).unwrap_or(self.now);
+        }
         let meant = apply(&mut self.room, self.now, command);
-        prop_assert_eq!(&told, &meant, "{:?} at {}", command, now);
+        prop_assert_eq!(&told, &meant, "{:?} at {}", command, self.now);
         if let (Command::Join { joining }, Outcome::Joined(answers)) = (command, &meant) {
             for (joining, answer) in joining.iter().zip(answers) {
                 if let Joined::New { number } = answer {
@@ -159,7 +167,7 @@ impl<'a> Twins<'a> {
         }))
     }
 
-    fn begin(&mut self, mended: u64) -> Result<(), TestCaseError> {
+    pub(crate) fn begin(&mut self, mended: u64) -> Result<(), TestCaseError> {
         self.say(&Command::Mend(Mend::Begin {
             edition: Edition(self.edition),
             generation: Generation(self.generation),
@@ -167,7 +175,7 @@ impl<'a> Twins<'a> {
         }))
     }
 
-    fn finish(
+    pub(crate) fn finish(
         &mut self,
         state: RoomState,
         [serving, known, more, restoring_ms]: [u64; 4],
@@ -239,7 +247,24 @@ impl<'a> Twins<'a> {
         }
     }
 
-    fn happen(&mut self, happening: &Happening) -> Result<(), TestCaseError> {
+    fn wait_for(&mut self, lasting: Lasting, more_ms: u64) {
+        let ms = self.lasting_ms(lasting) + more_ms;
+        if self.clock == ScriptClock::Key {
+            self.now = self.now.plus_ms(ms);
+        } else {
+            std::thread::sleep(Duration::from_millis(ms.min(OWN_CLOCK_SHARE)));
+        }
+    }
+
+    fn wait(&mut self, ms: u64) {
+        if self.clock == ScriptClock::Key {
+            self.now = self.now.plus_ms(ms);
+        } else {
+            std::thread::sleep(Duration::from_millis(ms / OWN_CLOCK_SHARE));
+        }
+    }
+
+    pub(crate) fn happen(&mut self, happening: &Happening) -> Result<(), TestCaseError> {
         match happening.clone() {
             Happening::Daily(Event::Clock(ms)) => {
                 self.now = at((self.now.as_millis() + ms).max(0));
@@ -277,11 +302,11 @@ impl<'a> Twins<'a> {
                 self.configure(None)
             }
             Happening::Wait(ms) => {
-                self.now = self.now.plus_ms(ms);
+                self.wait(ms);
                 Ok(())
             }
             Happening::WaitFor(lasting, more_ms) => {
-                self.now = self.now.plus_ms(self.lasting_ms(lasting) + more_ms);
+                self.wait_for(lasting, more_ms);
                 Ok(())
             }
             Happening::Lose => {
@@ -312,7 +337,7 @@ impl<'a> Twins<'a> {
     }
 
     /// What is left in the end is the same.
-    fn compare(&mut self) -> Result<(), TestCaseError> {
+    pub(crate) fn compare(&mut self) -> Result<(), TestCaseError> {
         self.say(&Command::Ledger { max: usize::MAX })?;
         let meant = keyspace::expected(&self.room.facts(), self.room.is_whole());
         let mut held = keyspace::dump(&mut self.redis, &self.show);
@@ -329,6 +354,7 @@ impl<'a> Twins<'a> {
     }
 }
 
+/// An error with its causes.
 fn chain(error: &StoreError) -> String {
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -337,44 +363,4 @@ fn chain(error: &StoreError) -> String {
         source = cause.source();
     }
     text
-}
-
-fn tell_both(need: &Need) {
-    let Some(server) = Server::start(need) else {
-        return;
-    };
-    let cases = env::var(CASES_VARIABLE).map_or(CASES, |cases| cases.parse().unwrap());
-    let runtime = Runtime::new().unwrap();
-    let scripts = runtime
-        .block_on(InRedis::connect_on(&server.url(), ScriptClock::Key))
-        .unwrap();
-    let config = ProptestConfig {
-        cases,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    };
-    let histories = proptest::collection::vec(happening(), 1..150);
-    let told = TestRunner::new(config).run(&histories, |history| {
-        let mut twins = Twins::new(&runtime, &scripts, &server);
-        twins.generation = 1;
-        twins.begin(0)?;
-        twins.finish(RoomState::Open, [0, 0, 150, 0], None)?;
-        for happening in &history {
-            twins.happen(happening)?;
-        }
-        twins.compare()
-    });
-    if let Err(error) = told {
-        panic!("{}: {error}", need.what);
-    }
-}
-
-#[test]
-fn scripts_on_redis_say_what_the_definition_says() {
-    tell_both(&REDIS);
-}
-
-#[test]
-fn scripts_on_valkey_say_what_the_definition_says() {
-    tell_both(&VALKEY);
 }

@@ -5,6 +5,7 @@ pub(crate) mod bent_room;
 pub(crate) mod bent_shop;
 pub(crate) mod browser;
 pub(crate) mod client;
+pub(crate) mod cut;
 pub(crate) mod need;
 pub(crate) mod process;
 pub(crate) mod redis;

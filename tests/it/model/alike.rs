@@ -1,0 +1,70 @@
+//! The scripts are the definition: random histories are told to both. One in ten is told on the server's
+//! own clock, as it runs in life; the others on one that is set by hand and jumps.
+
+use std::env;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use tokio::runtime::Runtime;
+
+use catraca::room::in_redis::InRedis;
+use catraca::room::in_redis::scripts::ScriptClock;
+use catraca::room::model::command::RoomState;
+
+use crate::model::happenings::happening;
+use crate::model::scripts::Twins;
+use crate::support::need::{Need, REDIS, VALKEY};
+use crate::support::redis::Server;
+
+/// How many histories are told when nobody asks for more.
+const CASES: u32 = 200;
+/// The variable that asks for more.
+const CASES_VARIABLE: &str = "CATRACA_MODEL_CASES";
+
+fn tell_both(need: &Need) {
+    let Some(server) = Server::start(need) else {
+        return;
+    };
+    let cases = env::var(CASES_VARIABLE).map_or(CASES, |cases| cases.parse().unwrap());
+    let runtime = Runtime::new().unwrap();
+    let on = |clock| {
+        let connecting = InRedis::connect_on(&server.url(), clock);
+        runtime.block_on(connecting).unwrap()
+    };
+    let (by_hand, on_own) = (on(ScriptClock::Key), on(ScriptClock::Server));
+    let config = ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let is_own = proptest::bool::weighted(0.1);
+    let histories = (is_own, proptest::collection::vec(happening(), 1..150));
+    let told = TestRunner::new(config).run(&histories, |(is_own, history)| {
+        let (clock, scripts) = if is_own {
+            (ScriptClock::Server, &on_own)
+        } else {
+            (ScriptClock::Key, &by_hand)
+        };
+        let mut twins = Twins::new(clock, &runtime, scripts, &server);
+        twins.generation = 1;
+        twins.begin(0)?;
+        twins.finish(RoomState::Open, [0, 0, 150, 0], None)?;
+        for happening in &history {
+            twins.happen(happening)?;
+        }
+        twins.compare()
+    });
+    if let Err(error) = told {
+        panic!("{}: {error}", need.what);
+    }
+}
+
+#[test]
+fn scripts_on_redis_say_what_the_definition_says() {
+    tell_both(&REDIS);
+}
+
+#[test]
+fn scripts_on_valkey_say_what_the_definition_says() {
+    tell_both(&VALKEY);
+}
