@@ -1,4 +1,4 @@
--- room/mend_begin: empties a lost room, but for a queue that counts, and marks it as being mended.
+-- room/mend_begin: marks a room as being mended, and empties it, but for queue and ledger that count.
 -- Same as: room::model::mend::mend
 -- KEYS: 1 room, 2 seq, 3 queue, 4 returned, 5 standby, 6 admissions, 7 claimed, 8 quota, 9 ledger
 -- ARGV: 1 edition, 2 generation, 3 generation whose mend was the last to be finished
@@ -6,7 +6,8 @@
 
 -- read: no fence here, for this is how a room behind one comes back
 local room = redis.call('HMGET', KEYS[1], 'replid', 'last_ms', 'offset_ms', 'mending_replid',
-  'mending_edition', 'mending_generation', 'edition', 'generation', 'gaps', 'holder', 'lease_until', 'token')
+  'mending_edition', 'mending_generation', 'edition', 'generation', 'gaps', 'holder', 'lease_until', 'token',
+  'ledger_seq')
 local replid = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
 local time = redis.call('TIME')
 local told = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -25,15 +26,15 @@ if not is_later then
   redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
   return { 'stale' }
 end
-local queue_counts = edition == asked_edition and generation == tonumber(ARGV[3])
+local counts = edition == asked_edition and generation == tonumber(ARGV[3])
 
 -- write
-for k = 4, 9 do redis.call('UNLINK', KEYS[k]) end
-if not queue_counts then redis.call('UNLINK', KEYS[2], KEYS[3]) end
+for k = 4, 8 do redis.call('UNLINK', KEYS[k]) end
+if not counts then redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[9]) end
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'mending_replid', replid, 'mending_edition', asked_edition,
   'mending_generation', asked, 'last_ms', now, 'offset_ms', now - told, 'serving', 0,
-  'edition', queue_counts and edition or 0, 'generation', queue_counts and generation or 0,
-  'gaps', queue_counts and room[9] or '', 'holder', room[10] or '', 'lease_until', room[11] or 0,
-  'token', room[12] or 0)
+  'edition', counts and edition or 0, 'generation', counts and generation or 0,
+  'gaps', counts and room[9] or '', 'ledger_seq', counts and tonumber(room[13]) or 0,
+  'holder', room[10] or '', 'lease_until', room[11] or 0, 'token', room[12] or 0)
 return { 'done' }

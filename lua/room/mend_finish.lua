@@ -1,8 +1,9 @@
 -- room/mend_finish: writes the rest and lets the room answer again. Asking again changes nothing.
 -- Same as: room::model::mend::mend
--- KEYS: 1 room, 2 seq, 3 queue, 4 returned, 5 quota
+-- KEYS: 1 room, 2 seq, 3 queue, 4 returned, 5 quota, 6 ledger
 -- ARGV: 1 generation, 2 state, 3 serving, 4 last number known to be issued, 5 SQL's old ceiling,
---       6 SQL's new ceiling, 7 restoring_ms, 8.. fields of the hash and their values
+--       6 SQL's new ceiling, 7 restoring_ms, 8 room time as SQL last saw it, 9.. fields of the hash and
+--       their values
 -- OUT:  {'done'} | {'stale'}
 
 -- read
@@ -25,6 +26,7 @@ if room[1] ~= replid or tonumber(room[5]) ~= generation then
 end
 
 -- what the numbers must be: the greatest of all that is known is safe
+now = math.max(now, tonumber(ARGV[8]))
 local known = math.max(tonumber(ARGV[4]), tonumber(redis.call('GET', KEYS[2])) or 0)
 local serving = math.max(tonumber(room[8]), tonumber(ARGV[3]))
 local issued = math.max(tonumber(ARGV[5]), known, serving)
@@ -42,7 +44,7 @@ local passed = redis.call('ZRANGE', KEYS[3], '-inf', serving, 'BYSCORE', 'WITHSC
 for i = 1, #passed, 2 do redis.call('ZADD', KEYS[4], passed[i + 1], passed[i]) end
 redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', serving)
 redis.call('SET', KEYS[2], issued)
-redis.call('DEL', KEYS[5])
+redis.call('DEL', KEYS[5], KEYS[6])
 if 0 < restoring_ms then
   redis.call('HSET', KEYS[5], now, 'burned') -- nobody knows the calls of the last window
   restoring_until = now + restoring_ms
@@ -55,5 +57,5 @@ redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told, 'edition', 
   'verb_at', '', 'overruled_stock', '', 'ledger_seq', 0, 'pace_milli', 0, 'spread_milli', 0,
   'cause', '', 'seats_per_fan_milli', 0)
 redis.call('HDEL', KEYS[1], 'mending_replid', 'mending_edition', 'mending_generation')
-redis.call('HSET', KEYS[1], 'replid', replid, unpack(ARGV, 8))
+redis.call('HSET', KEYS[1], 'replid', replid, unpack(ARGV, 9))
 return { 'done' }

@@ -129,8 +129,10 @@ impl Archive {
         }
         // SQL first: a number above SQL's ceiling could be issued again after a loss.
         let ceiling = Number(board.ceiling.0 + NUMBER_BLOCK);
-        self.shows.raise_ceiling(show, ceiling).await?;
-        self.rooms.raise_ceiling(show, ceiling).await?;
+        let raise = self.shows.raise_ceiling(show, board.generation, ceiling);
+        if raise.await? {
+            self.rooms.raise_ceiling(show, ceiling).await?;
+        }
         Ok(())
     }
 
@@ -140,9 +142,9 @@ impl Archive {
         let Some(last) = entries.last() else {
             return Ok(false);
         };
-        let through = last.seq;
+        let (through, current) = (last.seq, last.generation);
         let rows: Vec<_> = entries.iter().map(|entry| row_of(edition, entry)).collect();
-        if self.shows.append_ledger(show, &rows).await? {
+        if self.shows.append_ledger(show, current, &rows).await? {
             self.rooms.trim(show, through).await?;
         }
         Ok(entries.len() == LEDGER_COPY_MAX)

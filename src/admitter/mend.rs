@@ -1,13 +1,24 @@
-//! Builds a room from SQL: for a new show from an empty ledger, after a loss from what was copied.
+//! Builds a room from SQL: for a new show from an empty ledger, after a loss from what was copied and
+//! from what the room still holds.
 //!
 //! Every step may run twice. The generation is raised first, in SQL, where it still is what was
-//! read; every later step names it, and the room refuses steps of another one. A mender that slept
-//! or died is therefore overtaken, never in the way.
+//! read; every later step names it, and room and SQL refuse steps of another one. A mender that
+//! slept or died is therefore overtaken, never in the way.
+//!
+//! ```text
+//! SQL: generation + 1 ── room: Begin ── copy what the ledger still holds ── Fold… ── Finish ── SQL: mended
+//! ```
 
-use crate::admitter::ledger::entry_of;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use tokio::time::Instant;
+
+use crate::admitter::ledger::{entry_of, row_of};
 use crate::admitter::settings::configure;
 use crate::base::ids::{FanId, Generation, Number};
-use crate::base::limits::{BATCH_MAX, NUMBER_BLOCK};
+use crate::base::limits::{BATCH_MAX, LEDGER_COPY_MAX, NUMBER_BLOCK};
+use crate::base::time::Timestamp;
 use crate::room::fold::Fold;
 use crate::room::model::command::{Finish, Folded, Mend, Mended, RoomState};
 use crate::room::{Rooms, StoreError as RoomError};
@@ -17,6 +28,11 @@ use crate::show::{Show, Store, StoreError as ShowError};
 const PAGE: usize = 10_000;
 /// How long the last fans may take to come back beyond their turn.
 const RESTORE_SLACK_MS: u64 = 15_000;
+/// How long somebody else's mend may take before it is taken for dead; twice that for each attempt
+/// that came to nothing, so that menders on a slow day do not overtake each other for ever.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// At most so often is the patience doubled.
+const DOUBLINGS_MAX: u64 = 3;
 
 /// What became of an attempt to mend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,78 +54,206 @@ pub enum MendError {
     Show(#[from] ShowError),
 }
 
-/// Mends the room of `show`, as SQL has it.
+/// A mend that was begun, by whomever, and is not finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unfinished {
+    generation: Generation,
+    since: Instant,
+    patience: Duration,
+}
+
+impl Unfinished {
+    /// The mend that SQL says is unfinished, if one is; `before` is the one that was seen last.
+    pub fn seen(before: Option<Self>, show: &Show, now: Instant) -> Option<Self> {
+        let attempts = show.generation.0.checked_sub(show.mended.0 + 1)?;
+        let same = before.filter(|before| before.generation == show.generation);
+        Some(same.unwrap_or(Self {
+            generation: show.generation,
+            since: now,
+            patience: PATIENCE * (1 << attempts.min(DOUBLINGS_MAX)),
+        }))
+    }
+
+    /// Whether its mender may still be at it, as far as anybody can tell.
+    pub fn may_go_on(&self, now: Instant) -> bool {
+        now - self.since < self.patience
+    }
+}
+
+/// Whether the room answers, in the life that SQL knows: somebody has mended it meanwhile.
+///
+/// # Errors
+/// The room's store failed.
+pub async fn is_whole(rooms: &Rooms, show: &Show) -> Result<bool, MendError> {
+    match rooms.board(&show.id).await {
+        Ok(board) => Ok((show.edition, show.generation) <= (board.edition, board.generation)),
+        Err(RoomError::Unfenced) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Mends the room of `show`, as SQL has it. For `split_brain_ms` a room that was taken for lost may
+/// go on beside the mended one.
 ///
 /// # Errors
 /// [`MendError`] where a store is away; the next attempt begins anew.
-pub async fn mend(rooms: &Rooms, shows: &dyn Store, show: &Show) -> Result<Attempt, MendError> {
+pub async fn mend(
+    rooms: &Rooms,
+    shows: &dyn Store,
+    show: &Show,
+    split_brain_ms: u64,
+) -> Result<Attempt, MendError> {
     let ceiling = Number(show.ceiling.0 + NUMBER_BLOCK);
-    if !shows.begin_mend(&show.id, show.generation, ceiling).await? {
+    if !shows.begin_mend(show, ceiling).await? {
         return Ok(Attempt::Overtaken);
     }
     let generation = Generation(show.generation.0 + 1);
-    let fold = fold_ledger(shows, show).await?;
-
-    let begin = Mend::Begin {
-        edition: show.edition,
+    let mender = Mender {
+        rooms,
+        shows,
+        show,
         generation,
-        mended: show.mended,
     };
-    let mut steps = vec![begin];
-    let fans: Vec<(FanId, Folded)> = fold
-        .fans
-        .iter()
-        .map(|(fan, folded)| (*fan, *folded))
-        .collect();
-    steps.extend(fans.chunks(BATCH_MAX).map(|part| Mend::Fold {
-        generation,
-        folded: part.to_vec(),
-    }));
-    steps.push(Mend::Finish(Box::new(finish(
-        show, generation, &fold, ceiling,
-    ))));
-    for step in steps {
-        if rooms.mend(&show.id, step).await? == Mended::Stale {
-            return Ok(Attempt::Overtaken);
-        }
-    }
-    shows.end_mend(&show.id, generation).await?;
-    Ok(Attempt::Whole(generation))
-}
-
-async fn fold_ledger(shows: &dyn Store, show: &Show) -> Result<Fold, MendError> {
-    let (mut fold, mut after) = (Fold::default(), (Generation(0), 0));
-    loop {
-        let rows = shows.ledger(&show.id, show.edition, after, PAGE).await?;
-        for row in &rows {
-            let entry = entry_of(row).map_err(|error| ShowError::Corrupt(error.into()))?;
-            fold.read(&entry);
-        }
-        match rows.last() {
-            Some(last) => after = (last.generation, last.seq),
-            None => return Ok(fold),
-        }
+    match mender.mend(ceiling, split_brain_ms).await {
+        Ok(()) => Ok(Attempt::Whole(generation)),
+        Err(Stop::Overtaken) => Ok(Attempt::Overtaken),
+        Err(Stop::Failed(error)) => Err(error),
     }
 }
 
-fn finish(show: &Show, generation: Generation, fold: &Fold, ceiling: Number) -> Finish {
+/// Why a mender goes no further.
+enum Stop {
+    Overtaken,
+    Failed(MendError),
+}
+
+impl<E: Into<MendError>> From<E> for Stop {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// One attempt, whose generation SQL has.
+struct Mender<'a> {
+    rooms: &'a Rooms,
+    shows: &'a dyn Store,
+    show: &'a Show,
+    generation: Generation,
+}
+
+impl Mender<'_> {
+    async fn mend(&self, ceiling: Number, split_brain_ms: u64) -> Result<(), Stop> {
+        let (show, generation) = (self.show, self.generation);
+        self.take(Mend::Begin {
+            edition: show.edition,
+            generation,
+            mended: show.mended,
+        })
+        .await?;
+        let found = self.copy_what_is_left().await?;
+        let fold = self.fold_ledger().await?;
+        let fans: Vec<(FanId, Folded)> = fold
+            .fans
+            .iter()
+            .map(|(fan, folded)| (*fan, *folded))
+            .collect();
+        for part in fans.chunks(BATCH_MAX) {
+            let folded = part.to_vec();
+            self.take(Mend::Fold { generation, folded }).await?;
+        }
+        let finish = Finish {
+            generation,
+            configure: configure(show),
+            state: RoomState::of_word(&show.state).unwrap_or(RoomState::Paused),
+            serving: fold.serving,
+            known: Number(fold.serving.0).max(show.issued),
+            issued: show.ceiling,
+            ceiling,
+            not_before: last_seen(show, &fold),
+            restoring_ms: restoring_ms(show, &fold, found, split_brain_ms),
+            stock: None,
+        };
+        self.take(Mend::Finish(Box::new(finish))).await?;
+        Ok(self.shows.end_mend(&show.id, generation).await?)
+    }
+
+    async fn take(&self, step: Mend) -> Result<Mended, Stop> {
+        match self.rooms.mend(&self.show.id, step).await? {
+            Mended::Stale => Err(Stop::Overtaken),
+            done => Ok(done),
+        }
+    }
+
+    /// Copies what the room still holds of its ledger, page by page; says the last number that it had
+    /// issued, 0 where nothing of it counts.
+    async fn copy_what_is_left(&self) -> Result<Number, Stop> {
+        let (show, generation, max) = (self.show, self.generation, LEDGER_COPY_MAX);
+        let mut through = 0;
+        loop {
+            let copy = Mend::Copy {
+                generation,
+                through,
+                max,
+            };
+            let Mended::Found { issued, entries } = self.take(copy).await? else {
+                let error = anyhow!("the outcome is not of the command's kind");
+                return Err(RoomError::Corrupt(error).into());
+            };
+            let Some(last) = entries.last() else {
+                return Ok(issued);
+            };
+            through = last.seq;
+            let rows: Vec<_> = entries
+                .iter()
+                .map(|entry| row_of(show.edition, entry))
+                .collect();
+            let append = self.shows.append_ledger(&show.id, generation, &rows);
+            if !append.await? {
+                return Err(Stop::Overtaken);
+            }
+        }
+    }
+
+    async fn fold_ledger(&self) -> Result<Fold, Stop> {
+        let (show, mut fold, mut after) = (self.show, Fold::default(), (Generation(0), 0));
+        loop {
+            let page = self.shows.ledger(&show.id, show.edition, after, PAGE);
+            let rows = page.await?;
+            for row in &rows {
+                let entry = entry_of(row).map_err(|error| ShowError::Corrupt(error.into()))?;
+                fold.read(&entry);
+            }
+            match rows.last() {
+                Some(last) => after = (last.generation, last.seq),
+                None => return Ok(fold),
+            }
+        }
+    }
+}
+
+/// Room time as SQL last saw it. A show that was never mended has only the time of its creation, which
+/// is not room time.
+fn last_seen(show: &Show, fold: &Fold) -> Timestamp {
+    if show.mended == Generation(0) {
+        fold.at
+    } else {
+        fold.at.max(show.checkpoint_at)
+    }
+}
+
+/// For how long nobody is called: at least one window, since nobody knows the calls of the lost one;
+/// and where fans are missing, until they had time to come back at the rate at which they may.
+fn restoring_ms(show: &Show, fold: &Fold, found: Number, split_brain_ms: u64) -> u64 {
     let is_new = show.mended == Generation(0) && fold.fans.is_empty();
-    // A restarted line waits until the fans could come back: the whole crowd at the rate at which
-    // they may, and at least one window, since the quota of the lost one is not known.
-    let back_ms = show.waiting * 1_000 / show.settings.restore_per_s.max(1) + RESTORE_SLACK_MS;
-    Finish {
-        generation,
-        configure: configure(show),
-        state: RoomState::of_word(&show.state).unwrap_or(RoomState::Paused),
-        serving: fold.serving,
-        known: Number(fold.serving.0).max(show.issued),
-        issued: show.ceiling,
-        ceiling,
-        restoring_ms: if is_new {
-            0
-        } else {
-            back_ms.max(show.settings.window_ms + 1)
-        },
-        stock: None,
+    if is_new {
+        return 0;
     }
+    let least_ms = (show.settings.window_ms + 1).max(split_brain_ms);
+    // An old replica lacks those who joined since; a room without data lacks all.
+    let missing = show.waiting.min(show.issued.0.saturating_sub(found.0));
+    if missing == 0 && found != Number(0) {
+        return least_ms;
+    }
+    let back_ms = missing * 1_000 / show.settings.restore_per_s.max(1) + RESTORE_SLACK_MS;
+    least_ms.max(back_ms)
 }

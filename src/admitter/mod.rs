@@ -38,6 +38,7 @@ pub struct Admitter {
     shows: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     holder: String,
+    split_brain_ms: u64,
     nudge: Arc<Notify>,
     listed_at: Option<Instant>,
     list: Vec<Show>,
@@ -55,6 +56,9 @@ enum VisitError {
     Show(#[from] ShowError),
     #[error(transparent)]
     Mend(#[from] MendError),
+    /// SQL knows of a later life of the room than the one that answered.
+    #[error("the room's data is of an older generation than SQL's")]
+    Behind,
 }
 
 impl Admitter {
@@ -73,6 +77,7 @@ impl Admitter {
             shows,
             clock,
             holder,
+            split_brain_ms: 0,
             nudge,
             listed_at: None,
             list: Vec::new(),
@@ -80,6 +85,14 @@ impl Admitter {
             leading,
             archive,
         }
+    }
+
+    /// The same, where a primary that was cut off may go on calling for so long beside its successor:
+    /// a mended room calls nobody before.
+    #[must_use]
+    pub const fn beside_another_for(mut self, split_brain_ms: u64) -> Self {
+        self.split_brain_ms = split_brain_ms;
+        self
     }
 
     /// Ticks until it is stopped. A nudge (an operator changed something) ends the rest early.

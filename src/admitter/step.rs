@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::admitter::mend::{Attempt, mend};
+use crate::admitter::mend::{Attempt, Unfinished, is_whole, mend};
 use crate::admitter::pace::{Pace, Seen};
 use crate::admitter::settings::configure;
 use crate::admitter::{Admitter, VisitError};
@@ -29,6 +29,8 @@ pub struct Led {
     ticked_at: Option<Instant>,
     /// Visits that failed, one after another.
     failures: u32,
+    /// A mend that somebody has begun and not finished.
+    unfinished: Option<Unfinished>,
 }
 
 impl Led {
@@ -41,6 +43,7 @@ impl Led {
             pace: None,
             ticked_at: None,
             failures: 0,
+            unfinished: None,
         }
     }
 
@@ -80,7 +83,9 @@ impl Admitter {
     pub(super) async fn visit(&mut self, show: &Show, led: &mut Led) {
         let now = Instant::now();
         let outcome = match self.try_visit(show, led, now).await {
-            Err(VisitError::Room(RoomError::Unfenced)) => self.mend(show, led).await,
+            Err(VisitError::Room(RoomError::Unfenced) | VisitError::Behind) => {
+                self.mend(show, led).await
+            }
             other => other,
         };
         match outcome {
@@ -122,6 +127,9 @@ impl Admitter {
     ) -> Result<(), VisitError> {
         led.board_at = now + SECOND;
         let mut board = self.rooms.board(&show.id).await?;
+        if (board.edition, board.generation) < (show.edition, show.generation) {
+            return Err(VisitError::Behind);
+        }
         if board.version < show.version {
             self.rooms.configure(&show.id, configure(show)).await?;
             board = self.rooms.board(&show.id).await?;
@@ -186,13 +194,25 @@ impl Admitter {
         }
     }
 
+    /// Mends a room that is lost or behind, unless somebody else is at it.
     async fn mend(&mut self, show: &Show, led: &mut Led) -> Result<(), VisitError> {
-        *led = Led::new(Instant::now() + TICK_EVERY);
+        let now = Instant::now();
+        let before = std::mem::replace(led, Led::new(now + TICK_EVERY));
+        led.failures = before.failures;
         // The list may be a second old; a mend goes by what SQL says now.
         let Some(current) = self.shows.get(&show.id).await? else {
             return Ok(());
         };
-        match mend(&self.rooms, self.shows.as_ref(), &current).await? {
+        led.unfinished = Unfinished::seen(before.unfinished, &current, now);
+        if led.unfinished.is_some_and(|mend| mend.may_go_on(now)) {
+            return Ok(());
+        }
+        if is_whole(&self.rooms, &current).await? {
+            self.listed_at = None;
+            return Ok(());
+        }
+        let split_brain_ms = self.split_brain_ms;
+        match mend(&self.rooms, self.shows.as_ref(), &current, split_brain_ms).await? {
             Attempt::Whole(generation) => {
                 metrics::mend("whole");
                 tracing::info!(show.id = %show.id, generation = generation.0, "room is whole");

@@ -58,12 +58,12 @@ impl fmt::Display for ShowId {
     }
 }
 
-/// 128 bits that are written as 32 lower-case hexadecimal digits.
+/// Bytes that are written as twice as many lower-case hexadecimal digits.
 macro_rules! hex_id {
-    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+    ($(#[$doc:meta])* $name:ident, $bytes:literal, $what:literal) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(pub [u8; 16]);
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub [u8; $bytes]);
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -84,21 +84,61 @@ macro_rules! hex_id {
 hex_id!(
     /// Someone in line. Belongs to one show and one number for ever.
     FanId,
+    16,
     "fan id"
 );
 hex_id!(
     /// An admission ticket's identity: derived from show, edition, fan and number, so every claim
     /// of the same admission names the same ticket.
     TicketId,
+    16,
     "ticket id"
 );
+hex_id!(
+    /// What the operator keeps of a draw until it is open. `Debug` does not show it; `Display` does,
+    /// for the store that keeps it and for the reveal.
+    DrawSecret,
+    32,
+    "draw secret"
+);
+hex_id!(
+    /// Binds the operator to a draw's secret and beacon before anybody can know the outcome.
+    Commitment,
+    32,
+    "commitment"
+);
+hex_id!(
+    /// What the whole order of a draw follows from.
+    Seed,
+    32,
+    "seed"
+);
 
-fn parse_hex(text: &str) -> Option<[u8; 16]> {
+impl fmt::Debug for DrawSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// `Debug` as a tuple struct of the text.
+macro_rules! debug_as_text {
+    ($($name:ident),+) => {$(
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({self})", stringify!($name))
+            }
+        }
+    )+};
+}
+
+debug_as_text!(FanId, TicketId, Commitment, Seed);
+
+fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
-    if digits.len() != 32 {
+    if digits.len() != 2 * N {
         return None;
     }
-    let mut bytes = [0; 16];
+    let mut bytes = [0; N];
     for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
         *byte = hex_digit(pair[0])? << 4 | hex_digit(pair[1])?;
     }
@@ -179,7 +219,9 @@ macro_rules! serde_as_text {
     )+};
 }
 
-serde_as_text!(ShowId, FanId, TicketId, HoldId, OrderId, EventId, RequestId);
+serde_as_text!(
+    ShowId, FanId, TicketId, DrawSecret, Commitment, Seed, HoldId, OrderId, EventId, RequestId
+);
 
 /// A count with a meaning, which must not be mistaken for another.
 macro_rules! counter {
@@ -275,6 +317,14 @@ impl IdSource {
     /// 32 random bytes as 64 hexadecimal digits: a secret or a bearer token.
     pub fn secret(&self) -> String {
         format!("{}{}", FanId(self.bytes()), FanId(self.bytes()))
+    }
+
+    /// The secret of a draw.
+    pub fn draw_secret(&self) -> DrawSecret {
+        let mut bytes = [0; 32];
+        bytes[..16].copy_from_slice(&self.bytes());
+        bytes[16..].copy_from_slice(&self.bytes());
+        DrawSecret(bytes)
     }
 
     fn uuid(&self, now: Timestamp) -> Uuid {

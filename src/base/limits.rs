@@ -12,6 +12,13 @@ pub const BATCH_QUEUE_MAX: usize = 8 * BATCH_MAX;
 pub const BATCHED_SHOWS_MAX: usize = 1_000;
 /// Calls in one tick: bounds the tick's work. Ten ticks a second make 5,000 calls a second a show.
 pub const TICK_CALLS_MAX: u64 = 500;
+/// Fans whom a tick looks at, the absent and those who came back included: bounds its work.
+pub const TICK_LOOKED_MAX: u64 = 1_000;
+/// Places of a draw that a tick looks at, most of which may be empty: bounds its work.
+pub const TICK_PLACES_MAX: usize = 2_000;
+/// Largest draw: two tables of four bytes a fan, in gateways and in browsers. Who joins later queues
+/// behind.
+pub const DRAW_SIZE_MAX: u64 = 1 << 26;
 /// How long leadership of a show lasts without a tick.
 pub const LEASE_TTL_MS: u64 = 2_000;
 /// How often a leader ticks. Two ticks may fail before the lease runs out.
@@ -111,6 +118,13 @@ pub const TARGET_BYTES_MAX: usize = 8_192;
 pub const HEADERS_MAX: usize = 64;
 /// All headers of a request together.
 pub const HEADER_BYTES_MAX: usize = 65_536;
+/// Name, round and value of a draw's beacon: each a line that a person can compare.
+pub const BEACON_BYTES_MAX: usize = 200;
+/// Presence: shortest time before their turn from which fans show that they are there. A page asks
+/// four times within it, and browsers let hidden pages act once a minute only.
+pub const NEAR_S_MIN: u64 = 60;
+/// Longest such time: beyond, showing presence costs more polls than it saves slots.
+pub const NEAR_S_MAX: u64 = 3_600;
 /// Operator's message to the line, per language.
 pub const MESSAGE_BYTES_MAX: usize = 500;
 
@@ -120,6 +134,9 @@ pub const POLL_MS_MIN: u64 = 2_000;
 pub const POLL_MS_MAX: u64 = 30_000;
 /// How long before their turn fans are near the front, and ask more often than a budget may allow.
 pub const POLL_NEAR_MS: u64 = 60_000;
+/// With presence, how long a fan who showed up counts as there; those near their turn ask every
+/// quarter of it.
+pub const PRESENT_MS: u64 = POLL_NEAR_MS;
 /// Polls that a fan is advised in the time their ETA shows, were it to stand still.
 pub const POLLS_PER_ETA: u64 = 10;
 /// Narrowest half of an ETA range, in seconds: ticks, polls and clocks are no finer.
@@ -136,6 +153,7 @@ const _: () = assert!(
     LIVENESS_REUSE_MS + CHECK_DEADLINE_MS < 1_000,
     "a revoked ticket: one second"
 );
+const _: () = assert!(TICK_CALLS_MAX < TICK_LOOKED_MAX, "the absent stop no calls");
 const _: () = assert!(RATE_MAX * TICK_EVERY_MS <= TICK_CALLS_MAX * 1_000);
 const _: () = assert!(2 * RELAY_EVERY_MS <= RELAY_LEASE_TTL_MS);
 const _: () = assert!(

@@ -1,19 +1,20 @@
-//! The schema of `catraca.db`, in the order in which it grew.
+//! The schema, in the order in which it grew: one list of names, and of each a file for each database.
 
 use crate::driver::sql::Migration;
 
-/// Every migration of the main database.
-pub const CATRACA: &[Migration] = &[
-    Migration {
-        name: "0001_shows",
-        sql: include_str!("../../migrations/sqlite/0001_shows.sql"),
-    },
-    Migration {
-        name: "0002_orders",
-        sql: include_str!("../../migrations/sqlite/0002_orders.sql"),
-    },
-    Migration {
-        name: "0003_log",
-        sql: include_str!("../../migrations/sqlite/0003_log.sql"),
-    },
-];
+macro_rules! schema {
+    ($($name:literal),+ $(,)?) => {
+        /// Every migration of `catraca.db`.
+        pub const CATRACA: &[Migration] = &[$(Migration {
+            name: $name,
+            sql: include_str!(concat!("../../migrations/sqlite/", $name, ".sql")),
+        }),+];
+        /// Every migration of the PostgreSQL database.
+        pub const POSTGRES: &[Migration] = &[$(Migration {
+            name: $name,
+            sql: include_str!(concat!("../../migrations/postgres/", $name, ".sql")),
+        }),+];
+    };
+}
+
+schema!["0001_shows", "0002_orders", "0003_log", "0004_draw"];

@@ -4,7 +4,7 @@
 //! clocks of gateways need not agree. A board that cannot be read keeps its last state and says
 //! how old it is; only what may open a gate asks whether it is fresh.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -98,14 +98,17 @@ impl Boards {
     }
 
     /// Reads the list of shows and every board. Reading twice changes nothing; a board that cannot
-    /// be read keeps its last state.
+    /// be read keeps its last state, and so does a show that is listed no more: shows are not taken
+    /// away, but a store can lose its list.
     ///
     /// # Errors
     /// The list could not be read, or the last board that could not.
     pub async fn step(&self) -> Result<(), StoreError> {
         let mut read = Vec::new();
         let mut failed = Ok(());
-        for show in self.rooms.shows().await? {
+        let mut shows: BTreeSet<ShowId> = self.rooms.shows().await?.into_iter().collect();
+        shows.extend(self.known_shows());
+        for show in shows {
             let board = self.rooms.board(&show).await;
             let board = board.map_err(|error| failed = Err(error)).ok();
             read.push((show, board));
@@ -126,6 +129,11 @@ impl Boards {
         }
         *known = Some(after);
         failed
+    }
+
+    fn known_shows(&self) -> Vec<ShowId> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.iter().flat_map(BTreeMap::keys).cloned().collect()
     }
 
     /// Reads boards until told to stop.

@@ -225,6 +225,7 @@ pub fn router(gateway: GatewayState) -> Router {
         .route("/v1/shows/{show}/join", post(visit::join))
         .route("/v1/shows/{show}/status", get(visit::status))
         .route("/v1/shows/{show}/place", delete(visit::leave))
+        .route("/v1/shows/{show}/receipt", get(visit::receipt))
         .route("/v1/shows/{show}/board", get(boards::board))
         .route("/v1/shows/{show}/ticket", get(gate::ticket))
         .route("/.well-known/jwks.json", get(jwks))
@@ -251,7 +252,7 @@ async fn own_answer(request: Request, next: Next) -> Response {
     response
 }
 
-/// `GET /.well-known/jwks.json`: the keys that verify tickets.
+/// `GET /.well-known/jwks.json`: the keys that verify tickets and receipts.
 async fn jwks(State(gateway): State<GatewayState>) -> Response {
     let headers = [(CACHE_CONTROL, "public, max-age=300")];
     (headers, axum::Json(gateway.keys.jwks())).into_response()

@@ -134,23 +134,36 @@ pub(crate) async fn ask<'a>(
     let may_be_lost =
         pass.generation < generation && gateway.restored.get(&pass.fan) != Some(generation);
     if may_be_lost {
-        view.standing = restore(gateway, seen, pass).await?;
+        view.standing = restore_or_wait(gateway, seen, pass).await?;
         return Ok(view);
     }
     if view.board.serving < view.place && gateway.left.get(&pass.fan).is_none() {
         return Ok(view);
     }
     view.standing = match gateway.rooms.claim(&pass.show, pass.fan).await {
-        Ok(Claimed::Unknown) => restore(gateway, seen, pass).await?,
+        Ok(Claimed::Unknown) => restore_or_wait(gateway, seen, pass).await?,
         Ok(claimed) => of_claimed(claimed, seen, pass),
-        // The next poll asks again; until then the board's word is better than none.
-        Err(StoreError::Unfenced | StoreError::Overloaded | StoreError::Unavailable(_)) => {
-            metrics::claim("unavailable");
-            Standing::InLine
-        }
-        Err(error @ StoreError::Corrupt(_)) => return Err(error.into()),
+        Err(error) => wait(error)?,
     };
     Ok(view)
+}
+
+/// The next poll asks again; until then the board's word is better than none.
+fn wait(error: StoreError) -> Result<Standing, Problem> {
+    match error {
+        StoreError::Unfenced | StoreError::Overloaded | StoreError::Unavailable(_) => {
+            metrics::claim("unavailable");
+            Ok(Standing::InLine)
+        }
+        StoreError::Corrupt(_) => Err(error.into()),
+    }
+}
+
+async fn restore_or_wait(gateway: &Gateway, seen: &Seen, pass: &Pass) -> Result<Standing, Problem> {
+    match show(gateway, pass).await {
+        Ok(restored) => of_restored(gateway, restored, seen, pass),
+        Err(error) => wait(error),
+    }
 }
 
 /// Shows a pass to the room, which may have lost its fan.
@@ -162,13 +175,26 @@ pub(crate) async fn restore(
     seen: &Seen,
     pass: &Pass,
 ) -> Result<Standing, Problem> {
+    let restored = show(gateway, pass).await?;
+    of_restored(gateway, restored, seen, pass)
+}
+
+async fn show(gateway: &Gateway, pass: &Pass) -> Result<Restored, StoreError> {
     let restoring = Restoring {
         fan: pass.fan,
         number: pass.number,
         edition: pass.edition,
         generation: pass.generation,
     };
-    let restored = gateway.rooms.restore(&pass.show, restoring).await?;
+    gateway.rooms.restore(&pass.show, restoring).await
+}
+
+fn of_restored(
+    gateway: &Gateway,
+    restored: Restored,
+    seen: &Seen,
+    pass: &Pass,
+) -> Result<Standing, Problem> {
     metrics::restore(match restored {
         Restored::Waiting => "waiting",
         Restored::Returned => "returned",

@@ -1,4 +1,4 @@
-//! A fan's visit: join, ask how one stands, leave.
+//! A fan's visit: join, ask how one stands, take a receipt, leave.
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
@@ -9,9 +9,9 @@ use serde::Deserialize;
 
 use crate::base::ids::{Number, Place, ShowId};
 use crate::gateway::boards::Seen;
-use crate::gateway::credentials::{Bearer, Shown};
+use crate::gateway::credentials::{Bearer, Shown, no_pass};
 use crate::gateway::standing::{self, Standing, View};
-use crate::gateway::wire::{AdmittedBody, JoinBody, StatusBody};
+use crate::gateway::wire::{AdmittedBody, JoinBody, ReceiptBody, StatusBody};
 use crate::gateway::{Gateway, GatewayState, limit};
 use crate::http::extract::{ClientAddr, IdempotencyKey, ShowPath};
 use crate::http::problem::Problem;
@@ -19,6 +19,7 @@ use crate::limit::{Asking, Prefix};
 use crate::room::model::command::{Gone, Joined, Joining, Left, Origin, RoomState};
 use crate::telemetry::metrics;
 use crate::token::pass::Pass;
+use crate::token::receipt::Receipt;
 
 /// Who wants to join.
 #[derive(Debug)]
@@ -129,6 +130,7 @@ pub(crate) async fn enter<'a>(
         generation: seen.board.generation,
         issued_at: seen.now(),
         eta: None,
+        commitment: None,
     };
     let view = View::new(seen, &pass, Standing::InLine);
     let seconds = |s: u64| u32::try_from(s).unwrap_or(u32::MAX - 1);
@@ -251,6 +253,21 @@ pub(crate) async fn status(
         reason: view.reason(),
     };
     Ok((AppendHeaders(cookies), axum::Json(body)).into_response())
+}
+
+/// `GET /v1/shows/{show}/receipt`: what the fan's pass says, signed so that third parties can verify
+/// it. A pass of an earlier edition still proves what it proves.
+pub(crate) async fn receipt(
+    State(gateway): State<GatewayState>,
+    ShowPath(show): ShowPath,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    gateway.boards.find(&show)?;
+    let shown = gateway.reader(&show).pass(&headers, Bearer::IsPass)?;
+    let Shown { pass, .. } = shown.ok_or_else(no_pass)?;
+    limit::within(&*gateway.limits, Asking::Fan(pass.fan)).await?;
+    let receipt = Receipt::of(&pass).sign(&gateway.keys);
+    Ok(axum::Json(ReceiptBody { receipt: &receipt }).into_response())
 }
 
 /// `DELETE /v1/shows/{show}/place`: gives up place or admission. Repeating it changes nothing.

@@ -84,6 +84,12 @@ pub(crate) struct TicketBody<'a> {
     pub(crate) ticket_id: TicketId,
 }
 
+/// The answer to whoever wants a proof of their number.
+#[derive(Debug, Serialize)]
+pub(crate) struct ReceiptBody<'a> {
+    pub(crate) receipt: &'a str,
+}
+
 /// The public snapshot of a show.
 #[derive(Debug, Serialize)]
 pub(crate) struct BoardBody<'a> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::base::ids::{FanId, Place};
+use crate::base::time::Timestamp;
 use crate::room::model::command::{Change, Folded, LedgerEntry};
 use crate::room::model::place_of;
 
@@ -13,12 +14,15 @@ pub struct Fold {
     pub fans: BTreeMap<FanId, Folded>,
     /// The highest `serving` in it.
     pub serving: Place,
+    /// The latest instant in it.
+    pub at: Timestamp,
 }
 
 impl Fold {
     /// Reads the next entry, in the order of generation and number.
     pub fn read(&mut self, entry: &LedgerEntry) {
         self.serving = self.serving.max(entry.serving);
+        self.at = self.at.max(entry.at);
         match &entry.change {
             Change::Called(called) => {
                 for (fan, number) in &called.fans {

@@ -2,9 +2,10 @@
 //!
 //! `model/` is the definition of a room. `in_memory.rs` is that definition behind a lock, with a
 //! journal. `batch.rs` gathers what many requests ask at once into one command. `estimate.rs` turns
-//! a board and a place into a position and an ETA, without asking the room at all. `fold.rs` reads a
-//! ledger back into standings, for a mend.
+//! a board and a place into a position and an ETA, without asking the room at all. `draw.rs` gives
+//! numbers their places where a show draws. `fold.rs` reads a ledger back into standings, for a mend.
 
+pub mod draw;
 pub mod estimate;
 pub mod fold;
 pub mod in_memory;

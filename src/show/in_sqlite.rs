@@ -8,6 +8,8 @@ use crate::base::ids::{Edition, Generation, Number, Place, ShowId};
 use crate::base::time::Timestamp;
 use crate::driver::sql::SqlError;
 use crate::driver::sqlite::Sqlite;
+use crate::show::draw::{DrawFact, Entered};
+use crate::show::draws_in_sqlite as draws;
 use crate::show::settings::Settings;
 use crate::show::{Change, Checkpoint, LedgerRow, Put, Show, Store, StoreError};
 
@@ -36,12 +38,19 @@ impl From<sqlx::Error> for StoreError {
     }
 }
 
+/// Every show with the draw of its edition.
+const SHOWS: &str = "select shows.*, secret, commitment, size, beacon_value, seed from shows \
+    left join draws on draws.show = shows.show and draws.edition = shows.edition \
+    order by shows.show";
+/// One of them.
+const SHOW: &str = "select shows.*, secret, commitment, size, beacon_value, seed from shows \
+    left join draws on draws.show = shows.show and draws.edition = shows.edition \
+    where shows.show = ?";
+
 #[async_trait]
 impl Store for InSqlite {
     async fn list(&self) -> Result<Vec<Show>, StoreError> {
-        let rows = sqlx::query("select * from shows order by show")
-            .fetch_all(&self.db.read)
-            .await?;
+        let rows = sqlx::query(SHOWS).fetch_all(&self.db.read).await?;
         rows.iter().map(read_show).collect()
     }
 
@@ -77,19 +86,15 @@ impl Store for InSqlite {
             .await
     }
 
-    async fn begin_mend(
-        &self,
-        show: &ShowId,
-        generation: Generation,
-        ceiling: Number,
-    ) -> Result<bool, StoreError> {
+    async fn begin_mend(&self, seen: &Show, ceiling: Number) -> Result<bool, StoreError> {
         let done = sqlx::query(
-            "update shows set generation = generation + 1, ceiling = max(ceiling, ?) \
-             where show = ? and generation = ?",
+            "update shows set generation = generation + 1, ceiling = ? \
+             where show = ? and generation = ? and ceiling = ?",
         )
         .bind(int(ceiling.0))
-        .bind(show.as_str())
-        .bind(int(generation.0))
+        .bind(seen.id.as_str())
+        .bind(int(seen.generation.0))
+        .bind(int(seen.ceiling.0))
         .execute(&self.db.write)
         .await?;
         Ok(done.rows_affected() == 1)
@@ -105,18 +110,27 @@ impl Store for InSqlite {
         Ok(())
     }
 
-    async fn raise_ceiling(&self, show: &ShowId, ceiling: Number) -> Result<(), StoreError> {
-        sqlx::query("update shows set ceiling = max(ceiling, ?) where show = ?")
-            .bind(int(ceiling.0))
-            .bind(show.as_str())
-            .execute(&self.db.write)
-            .await?;
-        Ok(())
+    async fn raise_ceiling(
+        &self,
+        show: &ShowId,
+        generation: Generation,
+        ceiling: Number,
+    ) -> Result<bool, StoreError> {
+        let done = sqlx::query(
+            "update shows set ceiling = max(ceiling, ?) where show = ? and generation = ?",
+        )
+        .bind(int(ceiling.0))
+        .bind(show.as_str())
+        .bind(int(generation.0))
+        .execute(&self.db.write)
+        .await?;
+        Ok(done.rows_affected() == 1)
     }
 
     async fn checkpoint(&self, show: &ShowId, checkpoint: &Checkpoint) -> Result<(), StoreError> {
         sqlx::query(
             "update shows set issued = ?, serving = ?, waiting = ?, checkpoint_at_ms = ?, \
+             mended = generation, \
              state = case when coalesce(verb_version, 0) <= ? then ? else state end \
              where show = ? and generation = ?",
         )
@@ -133,10 +147,15 @@ impl Store for InSqlite {
         Ok(())
     }
 
-    async fn append_ledger(&self, show: &ShowId, rows: &[LedgerRow]) -> Result<bool, StoreError> {
+    async fn append_ledger(
+        &self,
+        show: &ShowId,
+        current: Generation,
+        rows: &[LedgerRow],
+    ) -> Result<bool, StoreError> {
         let (db, show, rows) = (self.db.clone(), show.clone(), rows.to_vec());
         self.db
-            .outlive(async move { append_ledger(&db, &show, &rows).await })
+            .outlive(async move { append_ledger(&db, &show, current, &rows).await })
             .await
     }
 
@@ -165,14 +184,39 @@ impl Store for InSqlite {
             .collect::<Result<_, sqlx::Error>>()?)
     }
 
+    async fn keep_draw(
+        &self,
+        show: &ShowId,
+        edition: Edition,
+        fact: DrawFact,
+    ) -> Result<(), StoreError> {
+        draws::keep(&self.db, (show, edition), fact).await
+    }
+
+    async fn enter_beacon(
+        &self,
+        show: &ShowId,
+        change: &Change,
+        value: &str,
+    ) -> Result<Option<Entered>, StoreError> {
+        let (db, show) = (self.db.clone(), show.clone());
+        let (change, value) = (change.clone(), value.to_owned());
+        self.db
+            .outlive(async move { draws::enter(&db, &show, &change, &value).await })
+            .await
+    }
+
     async fn audit(&self, change: &Change) -> Result<(), StoreError> {
         let mut connection = self.db.write.acquire().await?;
         insert_audit(&mut connection, None, change).await
     }
 }
 
-async fn load(db: &mut SqliteConnection, show: &ShowId) -> Result<Option<Show>, StoreError> {
-    let row = sqlx::query("select * from shows where show = ?")
+pub(super) async fn load(
+    db: &mut SqliteConnection,
+    show: &ShowId,
+) -> Result<Option<Show>, StoreError> {
+    let row = sqlx::query(SHOW)
         .bind(show.as_str())
         .fetch_optional(db)
         .await?;
@@ -257,15 +301,20 @@ async fn put_verb(
     Ok(Some(show))
 }
 
-async fn append_ledger(db: &Sqlite, show: &ShowId, rows: &[LedgerRow]) -> Result<bool, StoreError> {
+async fn append_ledger(
+    db: &Sqlite,
+    show: &ShowId,
+    current: Generation,
+    rows: &[LedgerRow],
+) -> Result<bool, StoreError> {
     let mut tx = begin(db).await?;
-    let current: Option<(i64, i64)> =
-        sqlx::query_as("select edition, generation from shows where show = ?")
-            .bind(show.as_str())
-            .fetch_optional(&mut *tx)
-            .await?;
+    let now = load(&mut tx, show).await?;
+    let Some(now) = now.filter(|now| now.generation == current) else {
+        return Ok(false);
+    };
     for row in rows {
-        if current != Some((int(row.edition.0), int(row.generation.0))) {
+        let counts = row.generation == current || row.generation == now.mended;
+        if row.edition != now.edition || !counts {
             return Ok(false);
         }
         sqlx::query(
@@ -289,7 +338,7 @@ async fn append_ledger(db: &Sqlite, show: &ShowId, rows: &[LedgerRow]) -> Result
     Ok(true)
 }
 
-async fn insert_audit(
+pub(super) async fn insert_audit(
     tx: &mut SqliteConnection,
     id: Option<&ShowId>,
     change: &Change,
@@ -308,7 +357,7 @@ async fn insert_audit(
     Ok(())
 }
 
-async fn begin(db: &Sqlite) -> Result<Transaction<'static, Db>, sqlx::Error> {
+pub(super) async fn begin(db: &Sqlite) -> Result<Transaction<'static, Db>, sqlx::Error> {
     db.write.begin_with("begin immediate").await
 }
 
@@ -329,9 +378,11 @@ fn read_show(row: &SqliteRow) -> Result<Show, StoreError> {
         generation: Generation(count(row, "generation")?),
         mended: Generation(count(row, "mended")?),
         ceiling: Number(count(row, "ceiling")?),
+        draw: draws::read(row)?,
         issued: Number(count(row, "issued")?),
         serving: Place(count(row, "serving")?),
         waiting: count(row, "waiting")?,
+        checkpoint_at: Timestamp::from_unix_ms(row.try_get("checkpoint_at_ms")?),
     })
 }
 

@@ -1,8 +1,11 @@
 //! What an operator decides, and what must survive the loss of a room: settings, verbs, edition,
-//! generation, number ceiling, checkpoint and ledger.
+//! generation, number ceiling, draw, checkpoint and ledger.
 
+pub mod draw;
 pub mod in_sqlite;
 pub mod settings;
+
+mod draws_in_sqlite;
 
 use std::fmt::Debug;
 
@@ -10,6 +13,7 @@ use async_trait::async_trait;
 
 use crate::base::ids::{Edition, Generation, Number, Place, ShowId};
 use crate::base::time::Timestamp;
+use crate::show::draw::{Draw, DrawFact, Entered};
 use crate::show::settings::Settings;
 
 /// Shows in SQL. Every method is one transaction, and repeating it is harmless.
@@ -39,28 +43,39 @@ pub trait Store: Send + Sync + Debug {
         verb: &str,
     ) -> Result<Option<Show>, StoreError>;
 
-    /// Begins a mend: generation + 1 where it still is `generation`, and a new ceiling `ceiling`.
-    /// `Ok(false)`: somebody else has begun one.
-    async fn begin_mend(
+    /// Begins a mend: generation + 1 and a new ceiling, where generation and ceiling still are what
+    /// was `seen`: the mended room issues the numbers between the two. `Ok(false)`: somebody else has
+    /// begun a mend, or the ceiling was raised meanwhile.
+    async fn begin_mend(&self, seen: &Show, ceiling: Number) -> Result<bool, StoreError>;
+
+    /// A mend of this generation is finished.
+    async fn end_mend(&self, show: &ShowId, generation: Generation) -> Result<(), StoreError>;
+
+    /// Raises the number ceiling of a room of this generation; it never falls. `Ok(false)`: the
+    /// generation is no longer the show's. Its room was given up for lost, and the numbers above its
+    /// ceiling are another room's.
+    async fn raise_ceiling(
         &self,
         show: &ShowId,
         generation: Generation,
         ceiling: Number,
     ) -> Result<bool, StoreError>;
 
-    /// A mend of this generation is finished.
-    async fn end_mend(&self, show: &ShowId, generation: Generation) -> Result<(), StoreError>;
-
-    /// Raises the number ceiling; it never falls.
-    async fn raise_ceiling(&self, show: &ShowId, ceiling: Number) -> Result<(), StoreError>;
-
-    /// Keeps what a room looked like. Ignored where the generation is not the mended one, and the
-    /// state where an operator's verb is newer than `verb_version`.
+    /// Keeps what a room looked like. Ignored where the generation is not the show's. A room that has a
+    /// checkpoint is whole, so its generation counts as mended, too, should the mender have died before
+    /// it could say so. The state is ignored where an operator's verb is newer than `verb_version`.
     async fn checkpoint(&self, show: &ShowId, checkpoint: &Checkpoint) -> Result<(), StoreError>;
 
-    /// Copies ledger entries; those that are there already stay as they are. `Ok(false)`: the
-    /// generation is no longer the show's, and nothing was written.
-    async fn append_ledger(&self, show: &ShowId, rows: &[LedgerRow]) -> Result<bool, StoreError>;
+    /// Copies ledger entries while the show's generation is `current`; those that are there already
+    /// stay as they are. The entries are of that generation or, when its mender copies what a lost
+    /// room still held, of the mended one. `Ok(false)`: they are not, or the generation is no longer
+    /// `current`, and nothing was written.
+    async fn append_ledger(
+        &self,
+        show: &ShowId,
+        current: Generation,
+        rows: &[LedgerRow],
+    ) -> Result<bool, StoreError>;
 
     /// The ledger of an edition after (`generation`, `seq`), oldest first, at most `max` rows.
     async fn ledger(
@@ -70,6 +85,23 @@ pub trait Store: Send + Sync + Debug {
         after: (Generation, u64),
         max: usize,
     ) -> Result<Vec<LedgerRow>, StoreError>;
+
+    /// Keeps a fact of an edition's draw. The first word stays: whoever was second goes by that.
+    async fn keep_draw(
+        &self,
+        show: &ShowId,
+        edition: Edition,
+        fact: DrawFact,
+    ) -> Result<(), StoreError>;
+
+    /// Keeps the value of the beacon that the show's draw waits for, and its audit row, where
+    /// [`draw::enter`] lets it. `Ok(None)`: no such show.
+    async fn enter_beacon(
+        &self,
+        show: &ShowId,
+        change: &Change,
+        value: &str,
+    ) -> Result<Option<Entered>, StoreError>;
 
     /// Writes an audit row for an act that changes no show.
     async fn audit(&self, change: &Change) -> Result<(), StoreError>;
@@ -111,12 +143,16 @@ pub struct Show {
     pub mended: Generation,
     /// The highest number the room may issue.
     pub ceiling: Number,
+    /// The draw of the edition; none where it has not been sealed, or the show has none.
+    pub draw: Option<Draw>,
     /// The last checkpoint's last number.
     pub issued: Number,
     /// The last checkpoint's serving.
     pub serving: Place,
     /// The last checkpoint's fans in line.
     pub waiting: u64,
+    /// The last checkpoint's room time; before the first, when the show was created.
+    pub checkpoint_at: Timestamp,
 }
 
 /// The answer to a `put`.

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::base::limits::{
-    CAPACITY_MAX, MESSAGE_BYTES_MAX, RATE_MAX, SECTION_SEATS_MAX, SECTIONS_MAX, TICKET_TTL_MS_MAX,
-    WAITING_MAX_DEFAULT, WINDOW_MS_MAX,
+    CAPACITY_MAX, MESSAGE_BYTES_MAX, NEAR_S_MAX, NEAR_S_MIN, RATE_MAX, SECTION_SEATS_MAX,
+    SECTIONS_MAX, TICKET_TTL_MS_MAX, WAITING_MAX_DEFAULT, WINDOW_MS_MAX,
 };
 use crate::base::time::Timestamp;
 use crate::event::money::Money;
+use crate::show::draw;
 
 /// What an operator decides about a show. Missing members take the defaults of `docs/shows.md`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +60,20 @@ pub struct Settings {
     /// Where an admitted fan buys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shop_url: Option<String>,
+    /// Draw lots among everybody who joined before the opening. Fixed at creation, as is `beacon`:
+    /// every pass carries the commitment.
+    #[serde(default)]
+    pub draw: bool,
+    /// The public random number that the draw is to hang on, by name and round, as fans can look it
+    /// up; it must be published after the opening. Without one the operator can know the outcome.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beacon: Option<String>,
+    /// Call only fans who have lately shown that they are there; the others stand by without a slot.
+    #[serde(default)]
+    pub require_presence: bool,
+    /// With `require_presence`: how long before their turn fans begin to show it, in seconds.
+    #[serde(default = "near_s")]
+    pub near_s: u64,
     /// Call no more fans than there are seats for.
     #[serde(default = "yes")]
     pub stock_guard: bool,
@@ -117,6 +132,10 @@ fn waiting_max() -> u64 {
 
 fn restore_per_s() -> u64 {
     20_000
+}
+
+fn near_s() -> u64 {
+    120
 }
 
 fn yes() -> bool {
@@ -191,7 +210,9 @@ impl Settings {
                 RATE_MAX.saturating_mul(self.window_ms),
             )?;
         }
+        within("near_s", self.near_s, NEAR_S_MIN, NEAR_S_MAX)?;
         self.check_schedule()?;
+        draw::check(self.draw, self.beacon.as_deref())?;
         self.check_sections()?;
         self.check_texts()
     }
@@ -322,6 +343,12 @@ mod tests {
                 "ticket_ttl_ms (900001)",
             ),
             ("colour", serde_json::json!("red"), "unknown field `colour`"),
+            ("near_s", serde_json::json!(10), "near_s (10)"),
+            (
+                "beacon",
+                serde_json::json!("drand quicknet, round 1"),
+                "beacon needs draw",
+            ),
             (
                 "shop_url",
                 serde_json::json!("javascript:alert(1)"),

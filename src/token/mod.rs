@@ -1,10 +1,11 @@
-//! What we sign: passes for the line, tickets for the gate, assertions for upstreams.
+//! What we sign: passes and receipts for the line, tickets for the gate, assertions for upstreams.
 //!
 //! All of it is pure, given a key and a time. Keys come from one root secret (`keyring.rs`).
 
 pub mod assertion;
 pub mod keyring;
 pub mod pass;
+pub mod receipt;
 pub mod ticket;
 
 use base64::Engine;

@@ -2,17 +2,20 @@
 //!
 //! `c1.<key label>.<payload>.<mac>`: a fixed binary payload in base64url and an HMAC, truncated to
 //! 128 bits, over everything before it. Checking it needs a key and no I/O. It does not expire: the
-//! fan id in it belongs to one show and one number for ever.
+//! fan id in it belongs to one show and one number for ever. `c2` is the same with the commitment of
+//! the show's draw.
 
 use hmac::Mac;
 
-use crate::base::ids::{Edition, FanId, Generation, Number, ShowId};
+use crate::base::ids::{Commitment, Edition, FanId, Generation, Number, ShowId};
 use crate::base::limits::TOKEN_BYTES_MAX;
 use crate::base::time::Timestamp;
 use crate::token::keyring::{KeyRing, Keys};
 use crate::token::{decode, encode, hmac};
 
 const FORMAT: &str = "c1";
+/// The payload begins with a commitment.
+const FORMAT_OF_DRAW: &str = "c2";
 const MAC_BYTES: usize = 16;
 const FIXED_BYTES: usize = 16 + 8 + 8 + 8 + 8 + 4 + 4;
 const ETA_UNKNOWN: u32 = u32::MAX;
@@ -34,6 +37,8 @@ pub struct Pass {
     pub issued_at: Timestamp,
     /// The ETA range shown at join, in seconds from `issued_at`; `None` where none was known.
     pub eta: Option<(u32, u32)>,
+    /// What was published of the show's draw when the pass was signed; `None` where there is none.
+    pub commitment: Option<Commitment>,
 }
 
 /// The text is no pass of ours. Why is nobody's business.
@@ -45,7 +50,8 @@ impl Pass {
     /// Signs the pass with the ring's active key.
     pub fn sign(&self, ring: &KeyRing) -> String {
         let (low, high) = self.eta.unwrap_or((ETA_UNKNOWN, ETA_UNKNOWN));
-        let mut payload = Vec::with_capacity(FIXED_BYTES + self.show.as_str().len());
+        let mut payload = Vec::with_capacity(32 + FIXED_BYTES + self.show.as_str().len());
+        payload.extend(self.commitment.into_iter().flat_map(|sealed| sealed.0));
         payload.extend(self.fan.0);
         payload.extend(self.number.0.to_be_bytes());
         payload.extend(self.edition.0.to_be_bytes());
@@ -54,7 +60,8 @@ impl Pass {
         payload.extend(low.to_be_bytes());
         payload.extend(high.to_be_bytes());
         payload.extend(self.show.as_str().as_bytes());
-        let signed = format!("{FORMAT}.{}.{}", ring.active(), encode(&payload));
+        let format = self.commitment.map_or(FORMAT, |_| FORMAT_OF_DRAW);
+        let signed = format!("{format}.{}.{}", ring.active(), encode(&payload));
         let mac = mac(ring.signing(), &signed).finalize().into_bytes();
         format!("{signed}.{}", encode(&mac[..MAC_BYTES]))
     }
@@ -70,7 +77,12 @@ impl Pass {
         let (signed, mac_text) = text.rsplit_once('.').ok_or(PassError)?;
         let mut parts = signed.split('.');
         let (format, label, payload) = (parts.next(), parts.next(), parts.next());
-        if format != Some(FORMAT) || parts.next().is_some() {
+        let has_draw = match format {
+            Some(FORMAT) => false,
+            Some(FORMAT_OF_DRAW) => true,
+            Some(_) | None => return Err(PassError),
+        };
+        if parts.next().is_some() {
             return Err(PassError);
         }
         let keys = label
@@ -82,7 +94,12 @@ impl Pass {
         mac(keys, signed)
             .verify_truncated_left(&tag)
             .map_err(|_| PassError)?;
-        read(&payload.and_then(decode).ok_or(PassError)?).ok_or(PassError)
+        let payload = payload.and_then(decode).ok_or(PassError)?;
+        if !has_draw {
+            return read(&payload, None).ok_or(PassError);
+        }
+        let (commitment, rest) = payload.split_first_chunk().ok_or(PassError)?;
+        read(rest, Some(Commitment(*commitment))).ok_or(PassError)
     }
 }
 
@@ -90,7 +107,7 @@ fn mac(keys: &Keys, signed: &str) -> hmac::Hmac<sha2::Sha256> {
     hmac(&keys.pass, &[signed.as_bytes()])
 }
 
-fn read(payload: &[u8]) -> Option<Pass> {
+fn read(payload: &[u8], commitment: Option<Commitment>) -> Option<Pass> {
     let (fan, rest) = payload.split_first_chunk::<16>()?;
     let (number, rest) = rest.split_first_chunk::<8>()?;
     let (edition, rest) = rest.split_first_chunk::<8>()?;
@@ -107,6 +124,7 @@ fn read(payload: &[u8]) -> Option<Pass> {
         generation: Generation(u64::from_be_bytes(*generation)),
         issued_at: Timestamp::from_unix_ms(i64::from_be_bytes(*issued_at)),
         eta: (low != ETA_UNKNOWN).then_some((low, high)),
+        commitment,
     })
 }
 
@@ -129,6 +147,7 @@ mod tests {
             generation: Generation(3),
             issued_at: Timestamp::from_unix_ms(1_800_000_000_123),
             eta: Some((75, 105)),
+            commitment: None,
         }
     }
 
@@ -139,6 +158,10 @@ mod tests {
             pass(),
             Pass {
                 eta: None,
+                ..pass()
+            },
+            Pass {
+                commitment: Some(Commitment([7; 32])),
                 ..pass()
             },
         ] {
@@ -156,6 +179,12 @@ mod tests {
     #[test]
     fn every_changed_character_is_noticed() {
         let ring = ring("k1", &[]);
+        let sealed = Pass {
+            commitment: Some(Commitment([7; 32])),
+            ..pass()
+        };
+        let other_format = sealed.sign(&ring).replacen("c2", "c1", 1);
+        assert_eq!(Pass::verify(&other_format, &ring), Err(PassError));
         let good = pass().sign(&ring);
         for at in 0..good.len() {
             let mut bytes = good.clone().into_bytes();

@@ -45,9 +45,13 @@ pub(super) fn answer(name: Name, value: Value) -> anyhow::Result<Outcome> {
         (Name::MendBegin | Name::MendFold | Name::MendFinish, "done") => {
             Outcome::Mended(Mended::Done)
         }
-        (Name::MendBegin | Name::MendFold | Name::MendFinish, "stale") => {
+        (Name::MendBegin | Name::MendCopy | Name::MendFold | Name::MendFinish, "stale") => {
             Outcome::Mended(Mended::Stale)
         }
+        (Name::MendCopy, "found") => Outcome::Mended(Mended::Found {
+            issued: Number(reply.number()?),
+            entries: each(&mut reply, |reply| entry(reply.value()?))?,
+        }),
         (Name::Board, "board") => Outcome::Board(Box::new(board(&mut reply)?)),
         (Name::Ledger, "ledger") => {
             Outcome::Ledger(each(&mut reply, |reply| entry(reply.value()?))?)

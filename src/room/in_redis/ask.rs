@@ -190,6 +190,15 @@ fn mend(step: &Mend) -> (Name, Args) {
             let args = args.number(edition.0).number(generation.0);
             (Name::MendBegin, args.number(mended.0))
         }
+        Mend::Copy {
+            generation,
+            through,
+            max,
+        } => {
+            let most = (*max).min(2 * LEDGER_UNCOPIED_MAX) as u64;
+            let args = args.number(generation.0).number(*through);
+            (Name::MendCopy, args.number(most))
+        }
         Mend::Fold { generation, folded } => {
             let args = args.number(generation.0);
             let args = folded
@@ -222,6 +231,7 @@ fn finish(rest: &Finish) -> Args {
         .number(rest.issued.0)
         .number(rest.ceiling.0)
         .number(rest.restoring_ms)
+        .time(rest.not_before)
         .field("version")
         .number(rest.configure.version)
         .field("verb_version")

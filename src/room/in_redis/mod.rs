@@ -117,6 +117,7 @@ fn lane(name: Name) -> Lane {
         | Name::Stock
         | Name::RaiseCeiling
         | Name::MendBegin
+        | Name::MendCopy
         | Name::MendFold
         | Name::MendFinish
         | Name::Board

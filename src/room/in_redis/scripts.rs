@@ -21,6 +21,7 @@ pub enum Name {
     Stock,
     RaiseCeiling,
     MendBegin,
+    MendCopy,
     MendFold,
     MendFinish,
     Board,
@@ -51,7 +52,7 @@ pub enum ScriptClock {
 
 impl Name {
     /// Every script.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Join,
         Self::Tick,
         Self::Claim,
@@ -65,6 +66,7 @@ impl Name {
         Self::Stock,
         Self::RaiseCeiling,
         Self::MendBegin,
+        Self::MendCopy,
         Self::MendFold,
         Self::MendFinish,
         Self::Board,
@@ -88,6 +90,7 @@ impl Name {
             Self::Stock => include_str!("../../../lua/room/stock.lua"),
             Self::RaiseCeiling => include_str!("../../../lua/room/raise_ceiling.lua"),
             Self::MendBegin => include_str!("../../../lua/room/mend_begin.lua"),
+            Self::MendCopy => include_str!("../../../lua/room/mend_copy.lua"),
             Self::MendFold => include_str!("../../../lua/room/mend_fold.lua"),
             Self::MendFinish => include_str!("../../../lua/room/mend_finish.lua"),
             Self::Board => include_str!("../../../lua/room/board.lua"),
@@ -116,8 +119,9 @@ impl Name {
             Self::MendBegin => &[
                 Room, Seq, Queue, Returned, Standby, Admissions, Claimed, Quota, Ledger,
             ],
+            Self::MendCopy => &[Room, Seq, Ledger],
             Self::MendFold => &[Room, Queue, Returned, Standby, Admissions, Claimed],
-            Self::MendFinish => &[Room, Seq, Queue, Returned, Quota],
+            Self::MendFinish => &[Room, Seq, Queue, Returned, Quota, Ledger],
             Self::Board => &[Room, Seq, Queue, Returned, Standby, Admissions, Ledger],
             Self::Ledger | Self::Trim => &[Room, Ledger],
         }

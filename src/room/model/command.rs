@@ -216,13 +216,20 @@ pub struct Stock {
 /// One step of a mend. Every step but the first names the generation that the first began.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mend {
-    /// Empties the room, but for its queue where that is of the edition and of the generation
-    /// `mended`, and marks the room as being mended. `mended` is the last generation whose mend
-    /// was finished, as SQL has it: anything else that a room still holds is too old to count.
+    /// Marks the room as being mended, and empties it. Queue and ledger stay where they are of the
+    /// edition and of the generation `mended`, the last whose mend was finished, as SQL has it:
+    /// anything else that a room still holds is too old to count.
     Begin {
         edition: Edition,
         generation: Generation,
         mended: Generation,
+    },
+    /// What of the room still counts: SQL has the ledger's entries up to and including `through`,
+    /// which may go, and asks for the next `max`.
+    Copy {
+        generation: Generation,
+        through: u64,
+        max: usize,
     },
     /// Where the ledger left these fans. At most `BATCH_MAX`.
     Fold {
@@ -261,6 +268,10 @@ pub struct Finish {
     pub issued: Number,
     /// SQL's new ceiling.
     pub ceiling: Number,
+    /// Room time as SQL last saw it. The mended room's goes on from there, whatever a new server's
+    /// clock says.
+    #[serde(default)]
+    pub not_before: Timestamp,
     /// How long nobody is called, so that fans can come back first; 0 for a new room.
     pub restoring_ms: u64,
     /// What the shop last said, if it has.

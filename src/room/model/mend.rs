@@ -3,14 +3,15 @@
 //! A room that was lost answers nothing until `Finish`. A new show goes the same way, with an empty
 //! ledger: there is no other way for a room to come to be.
 
-use crate::base::ids::{FanId, Number};
+use crate::base::ids::{FanId, Generation, Number};
 use crate::base::time::Timestamp;
 use crate::room::model::command::{Configure, Finish, Folded, Gap, Mend, Mended, RoomState};
+use crate::room::model::ledger::Ledger;
 use crate::room::model::line::{Standing, number_of, place_of};
-use crate::room::model::{Fence, State};
+use crate::room::model::{Fence, State, ledger};
 use crate::room::quota::Quota;
 
-pub(super) fn mend(room: &mut State, now: Timestamp, step: &Mend) -> Mended {
+pub(super) fn mend(room: &mut State, step: &Mend) -> Mended {
     match step {
         Mend::Begin {
             edition,
@@ -27,15 +28,22 @@ pub(super) fn mend(room: &mut State, now: Timestamp, step: &Mend) -> Mended {
             begin(room, edition == &room.edition && mended == &room.generation);
             room.fence = mending;
         }
-        Mend::Fold { generation, folded } => {
-            let Fence::Mending {
-                generation: mending,
-                ..
-            } = room.fence
-            else {
+        Mend::Copy {
+            generation,
+            through,
+            max,
+        } => {
+            if !is_current(room, *generation) {
                 return Mended::Stale;
+            }
+            ledger::trim(room, *through);
+            return Mended::Found {
+                issued: room.seq,
+                entries: ledger::read(room, *max),
             };
-            if *generation != mending {
+        }
+        Mend::Fold { generation, folded } => {
+            if !is_current(room, *generation) {
                 return Mended::Stale;
             }
             for (fan, folded) in folded {
@@ -49,6 +57,7 @@ pub(super) fn mend(room: &mut State, now: Timestamp, step: &Mend) -> Mended {
             } if generation == rest.generation => {
                 room.edition = edition;
                 room.generation = generation;
+                let now = room.skip_time(rest.not_before);
                 finish(room, now, rest);
             }
             // The answer was lost and the mender asks again.
@@ -80,19 +89,28 @@ fn is_later(room: &State, asked: Fence) -> bool {
     }
 }
 
-/// Empties the room. Clock, lease and the found queue stay, where it counts.
-fn begin(room: &mut State, queue_counts: bool) {
+/// Whether this is the mend under way: its mender has not been overtaken, nor the room lost again.
+fn is_current(room: &State, asked: Generation) -> bool {
+    match room.fence {
+        Fence::Mending { generation, .. } => generation == asked,
+        Fence::Missing | Fence::Whole => false,
+    }
+}
+
+/// Empties the room. Clock and lease stay; queue and ledger where what was found counts.
+fn begin(room: &mut State, counts: bool) {
     let before = std::mem::take(room);
     room.revision = before.revision;
     room.clock = before.clock;
     room.lease = before.lease;
-    if queue_counts {
+    if counts {
         room.edition = before.edition;
         room.generation = before.generation;
         room.seq = before.seq;
         room.gaps = before.gaps;
         room.line = before.line;
         room.line.keep_queue_only();
+        room.ledger = before.ledger;
     }
 }
 
@@ -142,6 +160,7 @@ fn finish(room: &mut State, now: Timestamp, rest: &Finish) {
     let state = rest.state_before();
     room.sold_out_at = (state == RoomState::SoldOut).then_some(now);
     room.quota = Quota::default();
+    room.ledger = Ledger::default();
     room.state = state;
     room.state_after = state;
     room.restoring_until = None;

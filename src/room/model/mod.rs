@@ -67,7 +67,7 @@ pub fn apply(room: &mut State, now: Timestamp, command: &Command) -> Outcome {
             }
             Outcome::Done
         }
-        Command::Mend(step) => Outcome::Mended(mend::mend(room, now, step)),
+        Command::Mend(step) => Outcome::Mended(mend::mend(room, step)),
         Command::Board => Outcome::Board(Box::new(board::board(room, now))),
         Command::Ledger { max } => Outcome::Ledger(ledger::read(room, *max)),
         Command::Trim { through } => {

@@ -198,10 +198,17 @@ pub enum Configured {
 }
 
 /// What became of a step of mending.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mended {
     /// It is done, by this command or by an earlier one that was the same.
     Done,
+    /// What of the room still counts.
+    Found {
+        /// The last number it had issued; 0 where nothing counts.
+        issued: Number,
+        /// The oldest entries of its ledger that SQL may lack.
+        entries: Vec<LedgerEntry>,
+    },
     /// Another mend has overtaken this one, or the room was lost again: nothing was written.
     Stale,
 }

@@ -78,6 +78,13 @@ impl RoomClock {
         self.last = self.last.max(now);
         self.last
     }
+
+    /// Room time is at least this from now on.
+    fn skip(&mut self, to: Timestamp) -> Timestamp {
+        self.offset_ms = self.offset_ms.saturating_add(to.ms_since(self.last));
+        self.last = self.last.max(to);
+        self.last
+    }
 }
 
 impl State {
@@ -119,6 +126,13 @@ impl State {
     /// Lets time pass and says what room time it is.
     pub(super) fn pass_time(&mut self, told: Timestamp) -> Timestamp {
         let now = self.clock.pass(told);
+        self.line.pass_time(now);
+        now
+    }
+
+    /// Room time was this already, though this room has forgotten: it goes on from there.
+    pub(super) fn skip_time(&mut self, to: Timestamp) -> Timestamp {
+        let now = self.clock.skip(to);
         self.line.pass_time(now);
         now
     }

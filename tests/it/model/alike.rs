@@ -27,9 +27,10 @@ fn tell_both(need: &Need) {
     };
     let cases = env::var(CASES_VARIABLE).map_or(CASES, |cases| cases.parse().unwrap());
     let runtime = Runtime::new().unwrap();
+    let url = server.url();
     let on = |clock| {
-        let connecting = InRedis::connect_on(&server.url(), clock);
-        runtime.block_on(connecting).unwrap()
+        let connected = runtime.block_on(InRedis::connect_on(&url, clock));
+        connected.unwrap()
     };
     let (by_hand, on_own) = (on(ScriptClock::Key), on(ScriptClock::Server));
     let config = ProptestConfig {

@@ -32,6 +32,8 @@ pub(crate) enum Happening {
         is_found: bool,
         editions: u64,
     },
+    /// The ledger is copied up to this entry, and so many more are asked for.
+    Copy(u64, usize),
     /// Where SQL's ledger says that these fans are, with the place that each had.
     Fold(Vec<(u64, Folded)>),
     /// These fans show their passes; a few pass ahead of the room, or of another edition.
@@ -144,6 +146,7 @@ pub(crate) fn happening() -> impl Strategy<Value = Happening> {
         2 => (0u64..3, any::<bool>(), 0u64..12).prop_map(|(generations, is_found, editions)| {
             Happening::Begin { generations, is_found, editions: editions / 11 }
         }),
+        2 => (0u64..30, 0usize..5).prop_map(|(through, max)| Happening::Copy(through, max)),
         2 => proptest::collection::vec(folded(), 0..5).prop_map(Happening::Fold),
         3 => (state(), [0u64..40, 0u64..40, 0u64..50, 0u64..4_000], proptest::option::of(stock()))
             .prop_map(|(state, numbers, stock)| Happening::Finish(state, numbers, stock)),

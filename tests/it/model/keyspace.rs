@@ -71,6 +71,7 @@ fn room(facts: &Facts, is_whole: bool) -> Vec<(&'static str, String)> {
         ("holder", facts.holder.clone()),
         ("lease_until", ms(facts.lease_until)),
         ("token", facts.token.to_string()),
+        ("ledger_seq", facts.ledger_seq.to_string()),
     ];
     if let Some((edition, generation)) = facts.mending {
         fields.push(("mending_edition", edition.to_string()));
@@ -84,7 +85,7 @@ fn room(facts: &Facts, is_whole: bool) -> Vec<(&'static str, String)> {
     fields
 }
 
-fn whole(facts: &Facts) -> [(&'static str, String); 15] {
+fn whole(facts: &Facts) -> [(&'static str, String); 14] {
     let cause = facts.measured.cause.map_or("", |cause| cause.word());
     [
         ("ceiling", facts.ceiling.to_string()),
@@ -108,7 +109,6 @@ fn whole(facts: &Facts) -> [(&'static str, String); 15] {
             "seats_per_fan_milli",
             facts.measured.seats_per_fan_milli.to_string(),
         ),
-        ("ledger_seq", facts.ledger_seq.to_string()),
         ("replid", "this server's".into()),
     ]
 }

@@ -1,15 +1,16 @@
-//! Promise 3 on random histories: losses while fans join, are called and buy, and while what SQL has
-//! lags behind. Nobody's number changes, and none is given twice.
+//! Promise 3 on random histories: losses while fans join, are called, buy and leave, while what SQL
+//! has lags behind, and while menders die or sleep between any two of their steps. Nobody's number
+//! changes, none is given twice, and whose end is copied is never called again.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
 use catraca::base::ids::Number;
-use catraca::room::model::State;
-use catraca::room::model::command::{Claimed, Command, Joined, Restored};
+use catraca::room::fold::Fold;
+use catraca::room::model::command::{Claimed, Command, Folded, Joined, Mend, Mended, Restored};
+use catraca::room::model::{Standing, State};
 
-use crate::model::room_loss::mend;
 use crate::model::world::{Sql, World, fan, settings};
 
 /// One thing that happens.
@@ -20,11 +21,33 @@ enum Event {
     Tick(u64),
     Poll(u64),
     Consume(u64),
+    Leave(u64),
     Copy,
-    /// All data gone, or as it was some events ago.
-    Lose {
-        rewound: bool,
-    },
+    Lose(Loss),
+}
+
+/// A loss, and how the menders fare: after how many steps each but the last stops, and whether it
+/// dies there or goes on when the last has finished.
+#[derive(Debug, Clone)]
+struct Loss {
+    what: What,
+    stops: Vec<(usize, bool)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum What {
+    /// All data is gone.
+    All,
+    /// It is as it was some events ago.
+    Rewound,
+    /// Nothing is gone: the server was started again.
+    Nothing,
+}
+
+fn loss() -> impl Strategy<Value = Loss> {
+    let what = prop_oneof![Just(What::All), Just(What::Rewound), Just(What::Nothing)];
+    let stops = proptest::collection::vec((0usize..12, any::<bool>()), 0..3);
+    (what, stops).prop_map(|(what, stops)| Loss { what, stops })
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -35,7 +58,8 @@ fn event() -> impl Strategy<Value = Event> {
         8 => (0u64..40).prop_map(Event::Poll),
         1 => (0u64..40).prop_map(Event::Consume),
         3 => Just(Event::Copy),
-        1 => any::<bool>().prop_map(|rewound| Event::Lose { rewound }),
+        1 => (0u64..40).prop_map(Event::Leave),
+        1 => loss().prop_map(Event::Lose),
     ]
 }
 
@@ -80,6 +104,85 @@ impl Told {
     }
 }
 
+/// Takes steps of a mend, so many at most; the ones it would have taken then, if it is not done.
+fn mend_up_to(world: &mut World, sql: &mut Sql, steps_max: usize) -> Option<Vec<Mend>> {
+    let mut steps = vec![sql.begin()];
+    let mut is_copied = false;
+    for _ in 0..steps_max {
+        let step = steps.remove(0);
+        match world.mend(step) {
+            Mended::Found { entries, .. } => match entries.last() {
+                Some(last) => {
+                    steps.push(sql.left_after(last.seq));
+                    sql.keep(entries);
+                }
+                None => (is_copied, steps) = (true, sql.rest(0)),
+            },
+            Mended::Done if steps.is_empty() && !is_copied => steps.push(sql.left_after(0)),
+            Mended::Done if steps.is_empty() => {
+                sql.mended = sql.generation;
+                return None;
+            }
+            Mended::Done => {}
+            Mended::Stale => panic!("nobody has overtaken this mend"),
+        }
+    }
+    Some(steps)
+}
+
+fn lose(world: &mut World, sql: &mut Sql, older: &State, loss: &Loss) -> Result<(), TestCaseError> {
+    match loss.what {
+        What::All => world.room = State::default(),
+        What::Rewound => world.room = older.clone(),
+        What::Nothing => {}
+    }
+    let before = world.room.clone();
+    let is_kept = before.is_whole() && before.facts().generation.0 == sql.mended;
+    world.room.lose();
+    let mut asleep = Vec::new();
+    for (steps, sleeps) in &loss.stops {
+        match mend_up_to(world, sql, *steps) {
+            Some(rest) if *sleeps => asleep.extend(rest),
+            Some(_) => {}
+            None => world.room.lose(),
+        }
+    }
+    let left = mend_up_to(world, sql, usize::MAX);
+    prop_assert_eq!(left, None);
+    let whole = world.room.clone();
+    for step in asleep {
+        prop_assert_eq!(world.mend(step), Mended::Stale);
+    }
+    prop_assert_eq!(&world.room, &whole);
+    if is_kept && matches!(loss.what, What::Nothing) {
+        // Whoever came back by pass alone has to show it again; the others stand where they stood.
+        for (fan, standing) in before.fans() {
+            let is_by_pass = matches!(standing, Standing::Returned { .. });
+            let after = whole.standing(fan);
+            prop_assert!(
+                after == Some(standing) || is_by_pass,
+                "{}: {:?}, was {:?}",
+                fan,
+                after,
+                standing
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Whose turn is over by the copied ledger, theirs is over in the room.
+fn ends_hold(world: &World, sql: &Sql) -> Result<(), TestCaseError> {
+    let mut fold = Fold::default();
+    sql.ledger.values().for_each(|entry| fold.read(entry));
+    for (fan, folded) in fold.fans {
+        if let Folded::Ended(why) = folded {
+            prop_assert_eq!(world.room.standing(fan), Some(Standing::Ended(why)));
+        }
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 300,
@@ -106,13 +209,11 @@ proptest! {
                 Event::Poll(n) => told.poll(&mut world, *n)?,
                 Event::Consume(n) => drop(world.say(&Command::Consume { fan: fan(*n) })),
                 Event::Copy => sql.copy(&mut world),
-                Event::Lose { rewound } => {
-                    world.room = if *rewound { older.clone() } else { State::default() };
-                    world.room.lose();
-                    mend(&mut world, &mut sql, 0);
-                }
+                Event::Leave(n) => drop(world.say(&Command::Leave { fan: fan(*n) })),
+                Event::Lose(loss) => lose(&mut world, &mut sql, &older, loss)?,
             }
             prop_assert_eq!(world.room.check(), Ok(()));
+            ends_hold(&world, &sql)?;
             if i % 10 == 0 {
                 older = world.room.clone();
             }

@@ -12,6 +12,7 @@ mod refusals;
 mod loss_histories;
 mod room_calls;
 mod room_ends;
+mod room_left;
 mod room_loss;
 mod room_rate;
 mod room_states;

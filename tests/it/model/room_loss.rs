@@ -11,7 +11,7 @@ use catraca::room::model::{Standing, State};
 use crate::model::world::{Sql, World, at, fan, settings};
 
 /// Ten fans in line, what SQL has copied of them, and all data gone.
-fn lost(before: impl FnOnce(&mut World)) -> (World, Sql) {
+pub(crate) fn lost(before: impl FnOnce(&mut World)) -> (World, Sql) {
     let mut world = World::open(settings());
     let mut sql = Sql::of(&mut world);
     world.join_all(&(1..=10).collect::<Vec<_>>());
@@ -23,10 +23,28 @@ fn lost(before: impl FnOnce(&mut World)) -> (World, Sql) {
 
 /// Lets a mender do all its steps.
 pub(crate) fn mend(world: &mut World, sql: &mut Sql, restoring_ms: u64) {
-    for step in sql.mend(restoring_ms) {
+    let begin = sql.begin();
+    assert_eq!(world.mend(begin), Mended::Done);
+    copy_what_is_left(world, sql);
+    for step in sql.rest(restoring_ms) {
         assert_eq!(world.mend(step), Mended::Done);
     }
     sql.mended = sql.generation;
+}
+
+/// Copies what a room that is being mended still holds of its ledger; the last number it had issued.
+pub(crate) fn copy_what_is_left(world: &mut World, sql: &mut Sql) -> Number {
+    let mut through = 0;
+    loop {
+        let Mended::Found { issued, entries } = world.mend(sql.left_after(through)) else {
+            panic!("the mend was overtaken");
+        };
+        let Some(last) = entries.last() else {
+            return issued;
+        };
+        through = last.seq;
+        sql.keep(entries);
+    }
 }
 
 #[test]

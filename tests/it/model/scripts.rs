@@ -19,7 +19,7 @@ use catraca::room::model::command::{
 use catraca::room::model::{State, apply};
 use catraca::room::{Store, StoreError};
 
-use crate::model::happenings::{Happening, Lasting, Pass, happening};
+use crate::model::happenings::{Happening, Lasting, Pass};
 use crate::model::histories::Event;
 use crate::model::keyspace;
 use crate::model::own_clock;
@@ -175,6 +175,14 @@ impl<'a> Twins<'a> {
         }))
     }
 
+    fn copy(&mut self, through: u64, max: usize) -> Result<(), TestCaseError> {
+        self.say(&Command::Mend(Mend::Copy {
+            generation: Generation(self.generation),
+            through,
+            max,
+        }))
+    }
+
     pub(crate) fn finish(
         &mut self,
         state: RoomState,
@@ -199,6 +207,7 @@ impl<'a> Twins<'a> {
             // SQL's ceiling is never below what was issued.
             issued: Number(issued + more / 3),
             ceiling: Number(issued + more),
+            not_before: self.now.plus_ms(restoring_ms % 7).minus_ms(3),
             restoring_ms: restoring_ms.saturating_sub(2_000),
             stock,
         };
@@ -330,6 +339,7 @@ impl<'a> Twins<'a> {
                 }
                 self.begin(mended)
             }
+            Happening::Copy(through, max) => self.copy(through, max),
             Happening::Fold(folded) => self.say(&self.fold(folded)),
             Happening::Restore(passes) => self.say(&self.restore(&passes)),
             Happening::Finish(state, numbers, stock) => self.finish(state, numbers, stock),

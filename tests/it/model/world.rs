@@ -1,5 +1,7 @@
 //! One room and its clock, in short words.
 
+use std::collections::BTreeMap;
+
 use catraca::base::ids::{Edition, FanId, Generation, Number, Place};
 use catraca::base::time::Timestamp;
 use catraca::room::fold::Fold;
@@ -57,6 +59,7 @@ pub(crate) fn new_room(settings: Settings, state: RoomState) -> [Mend; 2] {
         known: Number(0),
         issued: Number(0),
         ceiling: Number(1_000_000),
+        not_before: at(0),
         restoring_ms: 0,
         stock: None,
     };
@@ -235,7 +238,8 @@ pub(crate) struct Sql {
     pub(crate) known: u64,
     pub(crate) settings: Settings,
     pub(crate) state: RoomState,
-    pub(crate) ledger: Vec<LedgerEntry>,
+    /// By generation and number: what is there stays as it is.
+    pub(crate) ledger: BTreeMap<(Generation, u64), LedgerEntry>,
 }
 
 impl Sql {
@@ -248,30 +252,61 @@ impl Sql {
             known: 0,
             settings: board.settings,
             state: board.state,
-            ledger: Vec::new(),
+            ledger: BTreeMap::new(),
         }
     }
 
     /// Copies the ledger and takes a checkpoint.
     pub(crate) fn copy(&mut self, world: &mut World) {
-        self.ledger.extend(world.copy_ledger());
+        self.keep(world.copy_ledger());
         self.known = world.board().issued.0;
+        self.mended = self.generation;
     }
 
-    /// The steps that mend a lost room. Raises generation and ceiling first, as the mender does.
+    /// Keeps entries of the ledger.
+    pub(crate) fn keep(&mut self, entries: Vec<LedgerEntry>) {
+        for entry in entries {
+            self.ledger
+                .entry((entry.generation, entry.seq))
+                .or_insert(entry);
+        }
+    }
+
+    /// The steps that mend a lost room whose ledger is copied. Raises generation and ceiling first,
+    /// as the mender does.
     pub(crate) fn mend(&mut self, restoring_ms: u64) -> Vec<Mend> {
+        let begin = self.begin();
+        std::iter::once(begin)
+            .chain(self.rest(restoring_ms))
+            .collect()
+    }
+
+    /// Raises generation and ceiling; the first step of a mend.
+    pub(crate) fn begin(&mut self) -> Mend {
         self.generation += 1;
-        let generation = Generation(self.generation);
-        let issued = Number(self.ceiling);
         self.ceiling += 1_000;
-        let mut fold = Fold::default();
-        self.ledger.iter().for_each(|entry| fold.read(entry));
-        let folded: Vec<(FanId, Folded)> = fold.fans.into_iter().collect();
-        let begin = Mend::Begin {
+        Mend::Begin {
             edition: Edition(1),
-            generation,
+            generation: Generation(self.generation),
             mended: Generation(self.mended),
-        };
+        }
+    }
+
+    /// The question for what is left, when everything up to this entry is copied.
+    pub(crate) const fn left_after(&self, through: u64) -> Mend {
+        Mend::Copy {
+            generation: Generation(self.generation),
+            through,
+            max: 2,
+        }
+    }
+
+    /// The steps after the copy.
+    pub(crate) fn rest(&self, restoring_ms: u64) -> Vec<Mend> {
+        let generation = Generation(self.generation);
+        let mut fold = Fold::default();
+        self.ledger.values().for_each(|entry| fold.read(entry));
+        let folded: Vec<(FanId, Folded)> = fold.fans.into_iter().collect();
         let finish = Finish {
             generation,
             configure: Configure {
@@ -282,8 +317,9 @@ impl Sql {
             state: self.state,
             serving: fold.serving,
             known: Number(self.known.max(fold.serving.0)),
-            issued,
+            issued: Number(self.ceiling - 1_000),
             ceiling: Number(self.ceiling),
+            not_before: fold.at,
             restoring_ms,
             stock: None,
         };
@@ -291,9 +327,6 @@ impl Sql {
             generation,
             folded: part.to_vec(),
         });
-        std::iter::once(begin)
-            .chain(folds)
-            .chain([Mend::Finish(Box::new(finish))])
-            .collect()
+        folds.chain([Mend::Finish(Box::new(finish))]).collect()
     }
 }

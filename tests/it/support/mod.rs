@@ -7,12 +7,14 @@ pub(crate) mod browser;
 pub(crate) mod client;
 pub(crate) mod cut;
 pub(crate) mod need;
+pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod redis;
 pub(crate) mod sale;
 pub(crate) mod visitor;
 
 use std::future::Future;
+use std::net::TcpListener;
 use std::time::Duration;
 
 /// How long a state may take to come about on a machine that is busy.
@@ -38,4 +40,10 @@ where
         Ok(answer) => answer,
         Err(_) => panic!("waited in vain until {what}"),
     }
+}
+
+/// A port that nobody listens on now.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port()
 }

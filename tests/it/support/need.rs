@@ -48,6 +48,13 @@ pub(crate) const VALKEY: Need = Need {
     programs: &["valkey-server"],
 };
 
+/// Keeps orders. Debian hides it from `PATH`: `./dev` knows where.
+pub(crate) const POSTGRES: Need = Need {
+    what: "PostgreSQL 15 or later",
+    variable: "CATRACA_POSTGRES",
+    programs: &["postgres"],
+};
+
 impl Need {
     /// The program's path, or `None` where the asking test is to return at once.
     pub(crate) fn find(&self) -> Option<PathBuf> {

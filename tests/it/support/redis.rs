@@ -1,9 +1,9 @@
 //! A private Redis or Valkey: its own port, its own folder, nothing on disk, gone with the value.
 
-use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::support::free_port;
 use crate::support::need::Need;
 
 /// How long a server may take to answer for the first time.
@@ -104,9 +104,4 @@ impl Drop for Server {
         drop(self.child.kill());
         drop(self.child.wait());
     }
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
 }

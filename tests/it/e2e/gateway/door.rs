@@ -132,6 +132,10 @@ pub(crate) struct Plan {
     pub(crate) server: ServerSettings,
     /// Instead of the shop's.
     pub(crate) upstream: Option<String>,
+    /// Instead of all three.
+    pub(crate) upstreams: Option<BTreeMap<String, Upstream>>,
+    /// Instead of theirs.
+    pub(crate) routes: Option<Vec<Route>>,
 }
 
 impl Default for Plan {
@@ -146,6 +150,8 @@ impl Default for Plan {
             },
             server: ServerSettings::default(),
             upstream: None,
+            upstreams: None,
+            routes: None,
         }
     }
 }
@@ -182,8 +188,10 @@ impl Door {
             ids: Arc::new(IdSource::seeded(1)),
             clock: clock.clone(),
             settings: plan.settings,
-            upstreams: upstreams(plan.upstream.as_ref().unwrap_or(&address)),
-            routes: routes(),
+            upstreams: plan
+                .upstreams
+                .unwrap_or_else(|| upstreams(plan.upstream.as_ref().unwrap_or(&address))),
+            routes: plan.routes.unwrap_or_else(routes),
         });
         let gateway = gateway.unwrap();
         gateway.boards().step().await.unwrap();

@@ -1,0 +1,253 @@
+//! A private PostgreSQL: its own port, its own folder, gone with the test run.
+//!
+//! One server serves the whole run. Nobody drops a static value, so it ends otherwise: it is the child
+//! of a shell that waits for the end of its input, which is the end of this process, however it comes.
+//! Each test gets a database of its own, a copy of one that was brought up to date once.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::str::FromStr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use catraca::driver::postgres::Postgres;
+use catraca::driver::schema::POSTGRES as MIGRATIONS;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, PgConnection};
+use tokio::sync::OnceCell;
+
+use crate::support::free_port;
+use crate::support::need::POSTGRES;
+
+/// How long a server may take to answer for the first time.
+const START_MAX: Duration = Duration::from_secs(60);
+/// Ports to try: between finding one free and using it, somebody else may take it.
+const STARTS_MAX: u32 = 5;
+/// What is safe to do without where the data is thrown away.
+const CARELESS: [&str; 3] = [
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+];
+/// The database that the others are copies of.
+const TEMPLATE: &str = "template_catraca";
+/// Starts and stops the server as its input says, and at its end stops it for good and removes its
+/// folder. `$1` is the folder; the rest is the server.
+const KEEPER: &str = r#"
+folder="$1"; shift
+server=""
+stop() {
+  [ -z "$server" ] || kill -QUIT "$server" 2>/dev/null
+  wait
+  server=""
+}
+while read -r word; do
+  case "$word" in
+    start) "$@" >>"$folder/log" 2>&1 & server=$!; echo "$server" ;;
+    stop) stop; echo stopped ;;
+  esac
+done
+stop
+rm -rf "$folder"
+"#;
+
+/// A server that runs.
+#[derive(Debug)]
+pub(crate) struct Server {
+    keeper: Child,
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+    /// Where it listens.
+    pub(crate) port: u16,
+    programs: PathBuf,
+    databases: AtomicU32,
+    template: OnceCell<()>,
+}
+
+/// A new database with our schema on the server of this run. `None` where this machine has no
+/// PostgreSQL and may do without.
+pub(crate) async fn database() -> Option<String> {
+    static SHARED: OnceLock<Option<Server>> = OnceLock::new();
+    let server = SHARED.get_or_init(|| Server::start(&CARELESS)).as_ref()?;
+    Some(server.database().await)
+}
+
+impl Server {
+    /// Starts one with these settings. `None` where this machine has none and may do without.
+    pub(crate) fn start(settings: &[&str]) -> Option<Self> {
+        let program = POSTGRES.find()?;
+        let programs = fs::canonicalize(program).unwrap().parent()?.to_owned();
+        for _ in 0..STARTS_MAX {
+            let folder = folder();
+            run(Command::new(programs.join("initdb"))
+                .args(["--auth=trust", "--username=catraca", "--no-sync"])
+                .args(["--encoding=UTF8", "--locale=C", "--pgdata"])
+                .arg(folder.join("data")));
+            let mut server = Self::keep(&folder, &programs, settings);
+            if server.begin() {
+                return Some(server);
+            }
+        }
+        panic!("PostgreSQL does not start");
+    }
+
+    fn keep(folder: &Path, programs: &Path, settings: &[&str]) -> Self {
+        let port = free_port();
+        let mut keeper = Command::new("sh");
+        keeper
+            .args(["-c", KEEPER, "keeper"])
+            .arg(folder)
+            .arg(programs.join("postgres"))
+            .arg("-D")
+            .arg(folder.join("data"))
+            .args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1"])
+            .args([
+                "-c",
+                "unix_socket_directories=",
+                "-c",
+                "max_connections=300",
+            ])
+            .args(settings.iter().flat_map(|setting| ["-c", setting]))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut keeper = as_owner(&mut keeper).spawn().unwrap();
+        Self {
+            orders: keeper.stdin.take(),
+            answers: BufReader::new(keeper.stdout.take().unwrap()),
+            keeper,
+            port,
+            programs: programs.to_owned(),
+            databases: AtomicU32::new(0),
+            template: OnceCell::new(),
+        }
+    }
+
+    /// Starts it, again after [`Server::end`]; false where it does not answer.
+    pub(crate) fn begin(&mut self) -> bool {
+        let pid = self.order("start");
+        let end = Instant::now() + START_MAX;
+        while Instant::now() < end {
+            let mut ready = Command::new(self.programs.join("pg_isready"));
+            ready.args(["-q", "-h", "127.0.0.1", "-p", &self.port.to_string()]);
+            if ready.status().unwrap().success() {
+                return true;
+            }
+            let mut alive = Command::new("kill");
+            let alive = alive.args(["-0", &pid]).stderr(Stdio::null()).status();
+            if !alive.unwrap().success() {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        false
+    }
+
+    /// Ends it at once, as `pg_ctl stop -m immediate` does.
+    pub(crate) fn end(&mut self) {
+        assert_eq!(self.order("stop"), "stopped");
+    }
+
+    fn order(&mut self, word: &str) -> String {
+        let orders = self.orders.as_mut().unwrap();
+        writeln!(orders, "{word}").unwrap();
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    /// A database with our schema, and nothing in it.
+    pub(crate) async fn database(&self) -> String {
+        let template = async {
+            let mut connection = self.connect("postgres").await;
+            execute(&mut connection, &format!("create database {TEMPLATE}")).await;
+            let database = Postgres::open(&self.url(TEMPLATE), MIGRATIONS).await;
+            database.unwrap().close().await;
+        };
+        self.template.get_or_init(|| template).await;
+        let name = format!("t{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        let mut connection = self.connect("postgres").await;
+        let copy = format!("create database {name} template {TEMPLATE}");
+        execute(&mut connection, &copy).await;
+        self.url(&name)
+    }
+
+    /// The URL of a database of this server.
+    pub(crate) fn url(&self, database: &str) -> String {
+        format!("postgres://catraca@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// A plain connection, to look inside and to meddle.
+    pub(crate) async fn connect(&self, database: &str) -> PgConnection {
+        connect(&self.url(database)).await
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        drop(self.keeper.wait());
+    }
+}
+
+/// A plain connection to the database of this URL.
+pub(crate) async fn connect(url: &str) -> PgConnection {
+    let options = PgConnectOptions::from_str(url).unwrap();
+    options.connect().await.unwrap()
+}
+
+/// Runs a statement that a test has put together.
+pub(crate) async fn execute(connection: &mut PgConnection, sql: &str) {
+    let sql = sqlx::AssertSqlSafe(sql.to_owned());
+    sqlx::raw_sql(sql).execute(connection).await.unwrap();
+}
+
+/// A new folder that the server's user may use. Root's own folders may be closed to it.
+fn folder() -> PathBuf {
+    let folder = match owner() {
+        None => tempfile::tempdir(),
+        Some(_) => tempfile::tempdir_in("/tmp"),
+    };
+    let folder = folder.unwrap().keep();
+    if let Some((uid, gid)) = owner() {
+        chown(&folder, Some(uid), Some(gid)).unwrap();
+    }
+    folder
+}
+
+/// Whom the server runs as, where we are root: it refuses to be root.
+fn owner() -> Option<(u32, u32)> {
+    let ours = tempfile::tempfile().unwrap().metadata().unwrap().uid();
+    if ours != 0 {
+        return None;
+    }
+    let users = fs::read_to_string("/etc/passwd").unwrap();
+    let of = |name: &str| {
+        let line = users.lines().find(|line| line.starts_with(name))?;
+        let mut parts = line.split(':').skip(2).map(str::parse);
+        Some((parts.next()?.ok()?, parts.next()?.ok()?))
+    };
+    let owner = of("postgres:").or_else(|| of("nobody:"));
+    Some(owner.expect("a user for PostgreSQL"))
+}
+
+fn as_owner(command: &mut Command) -> &mut Command {
+    match owner() {
+        None => command,
+        Some((uid, gid)) => command.uid(uid).gid(gid).current_dir("/"),
+    }
+}
+
+fn run(command: &mut Command) {
+    let output = as_owner(command).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{:?}: {said}",
+        command.get_program()
+    );
+}
