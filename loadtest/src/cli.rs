@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail, ensure};
 use clap::{Args, Parser, Subcommand};
 
+use crate::bench::Bench;
 use crate::crowd::plan::{Range, Shares};
 
 /// A crowd of fans in front of a waiting room, from outside.
@@ -27,6 +28,12 @@ pub enum Verb {
     ///
     /// Exit code: 0 nothing wrong was seen, 1 faults (listed in the report) or no server, 2 usage.
     Crowd(Box<CrowdArgs>),
+    /// Measure the program side by side with peers: ratios of CPU time, on two cores of this machine.
+    ///
+    /// It starts what it measures itself, on private ports. Exit code: 0 measured (a figure that is
+    /// missed says so in the table), 1 something is missing or failed.
+    #[command(subcommand)]
+    Bench(Bench),
 }
 
 /// Words of `loadtest crowd`.
@@ -229,8 +236,10 @@ mod tests {
 
     fn settings(line: &str) -> anyhow::Result<Settings> {
         let words = format!("loadtest crowd --show s --report r {line}");
-        let Verb::Crowd(arguments) = Cli::try_parse_from(words.split_whitespace())?.verb;
-        arguments.settings()
+        match Cli::try_parse_from(words.split_whitespace())?.verb {
+            Verb::Crowd(arguments) => arguments.settings(),
+            Verb::Bench(bench) => bail!("not a crowd: {bench:?}"),
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Read the modules in this order. Nothing here knows the server's code: what the judges hold against
 //! an answer is only what other answers said before.
 
+pub mod bench; // side by side with peers, in CPU time
 pub mod cli; // the words of the command line
 pub mod crowd; // fans: what each wants, asks and makes of the answers
 pub mod history; // one line an operation, for whoever checks later

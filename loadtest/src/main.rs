@@ -1,10 +1,11 @@
 //! Arguments, run, exit code.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
 use loadtest::cli::{Cli, Verb};
-use loadtest::crowd;
+use loadtest::{bench, crowd};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -16,6 +17,14 @@ fn main() -> ExitCode {
         Err(error) => return said(&anyhow::Error::new(error).context("starting"), 1),
     };
     match cli.verb {
+        Verb::Bench(bench) => match bench::run(bench) {
+            Ok(table) => {
+                // A closed pipe is nobody's fault.
+                drop(writeln!(std::io::stdout(), "{table}"));
+                ExitCode::SUCCESS
+            }
+            Err(error) => said(&error, 1),
+        },
         Verb::Crowd(arguments) => match arguments.settings() {
             Ok(settings) => match runtime.block_on(crowd::run(settings)) {
                 Ok(report) => {

@@ -196,7 +196,9 @@ pub(crate) async fn crowd(gateway: SocketAddr, folder: &Path, words: &str) -> Re
             None => line.extend(pair.iter().map(|word| (*word).to_owned())),
         }
     }
-    let Verb::Crowd(arguments) = Cli::try_parse_from(line).unwrap().verb;
+    let Verb::Crowd(arguments) = Cli::try_parse_from(line).unwrap().verb else {
+        panic!("the line is a crowd's");
+    };
     let settings = arguments.settings().unwrap();
     Box::pin(loadtest::crowd::run(settings)).await.unwrap()
 }
