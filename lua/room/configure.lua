@@ -1,13 +1,15 @@
 -- room/configure: puts the operator's settings and verb in force.
 -- Same as: room::model::schedule::configure
+-- PARTS: enter
 -- KEYS: 1 room, 2 quota
--- ARGV: 1 version, 2 version of the verb or '', 3 state of the verb or '', 4 window_ms,
---       5.. fields of the hash that hold the settings, and their values
+-- ARGV: 1 version, 2 version of the verb or '', 3 state of the verb or '', 4 window_ms, 5 draws: 1 or 0,
+--       6.. fields of the hash that hold the settings, and their values
 -- OUT:  {'now'} | {'before'} | {'unfenced'}
 
 -- read
 local room = redis.call('HMGET', KEYS[1], 'replid', 'last_ms', 'offset_ms', 'version',
-  'window_ms', 'verb_version', 'state', 'sold_out_at', 'stock_version')
+  'window_ms', 'verb_version', 'state', 'sold_out_at', 'stock_version', 'overruled_stock',
+  'open_since', 'serving', 'draw_seed')
 local replid = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
 if room[1] ~= replid then return { 'unfenced' } end
 local time = redis.call('TIME')
@@ -21,19 +23,16 @@ local says_verb = is_news and verb and tonumber(room[6]) < verb
 redis.call('HDEL', KEYS[1], 'last_ms')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
 if not is_news then return { 'before' } end
-redis.call('HSET', KEYS[1], 'version', ARGV[1], unpack(ARGV, 5))
+redis.call('HSET', KEYS[1], 'version', ARGV[1], unpack(ARGV, 6))
 if tonumber(room[5]) ~= tonumber(ARGV[4]) then
   redis.call('DEL', KEYS[2])
   redis.call('HSET', KEYS[2], now, 'burned')
 end
 if says_verb then
-  if room[7] == 'sold_out' and to == 'open' then
-    redis.call('HSET', KEYS[1], 'overruled_stock', room[9])
-  end
-  local sold_out_at = room[8]
-  if to == 'sold_out' and sold_out_at == '' then sold_out_at = now end
-  if to == 'scheduled' or to == 'early' or to == 'open' then sold_out_at = '' end
-  redis.call('HSET', KEYS[1], 'verb_version', verb, 'verb_at', now, 'state', to,
-    'sold_out_at', sold_out_at, 'restoring_until', '')
+  local is = { state = room[7], sold_out_at = tonumber(room[8]), stock_version = tonumber(room[9]),
+    overruled_stock = tonumber(room[10]), open_since = tonumber(room[11]), serving = tonumber(room[12]),
+    is_drawn = room[13] ~= '', draws = tonumber(ARGV[5]) }
+  enter(is, now, to)
+  redis.call('HSET', KEYS[1], 'verb_version', verb, 'verb_at', now, entered(is))
 end
 return { 'now' }

@@ -3,12 +3,12 @@
 -- KEYS: 1 room, 2 seq, 3 queue, 4 returned, 5 standby, 6 admissions
 -- ARGV: 1 a letter a fan: k = the room may know them, m = minted by this request; 2.. the fans
 -- OUT:  {'joined', (word, value) a fan} | {'unfenced'}; the words:
---       'new' number | 'kept' number | 'admitted' until | 'scheduled' ms or -1 | 'used' | 'left' |
---       'revoked' | 'expired' | 'busy' | 'full' | 'sold_out' | 'closed' | 'off'
+--       'new' number | 'kept' number | 'drawn' place | 'admitted' until | 'scheduled' ms or -1 |
+--       'used' | 'left' | 'revoked' | 'expired' | 'busy' | 'full' | 'sold_out' | 'closed' | 'off'
 
 -- read
 local room = redis.call('HMGET', KEYS[1], 'replid', 'last_ms', 'offset_ms', 'state', 'early_at',
-  'opens_at', 'waiting_max', 'ceiling')
+  'opens_at', 'waiting_max', 'ceiling', 'draw_size', 'draw_seed')
 local replid = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
 if room[1] ~= replid then return { 'unfenced' } end
 local time = redis.call('TIME')
@@ -21,13 +21,18 @@ for i = 2, #ARGV do
   if string.sub(ARGV[1], i - 1, i - 1) == 'k' then known[#known + 1] = ARGV[i] end
 end
 if 0 < #known then
-  local found = {}
-  for k = 3, 6 do found[k] = redis.call('ZMSCORE', KEYS[k], unpack(known)) end
+  local function find(k) -- nobody is looked up where nobody is
+    return 0 < redis.call('ZCARD', KEYS[k]) and redis.call('ZMSCORE', KEYS[k], unpack(known)) or {}
+  end
+  local in_queue, in_returned, in_standby, in_admissions = find(3), find(4), find(5), find(6)
+  local size = room[10] ~= '' and tonumber(room[9]) or 0
   for i, fan in ipairs(known) do
-    local number = found[3][i] or found[4][i] or found[5][i]
-    local until_ms = tonumber(found[6][i])
-    if number then
-      at[fan] = { 'kept', tonumber(number) }
+    local place = tonumber(in_returned[i] or in_standby[i])
+    local until_ms = tonumber(in_admissions[i])
+    if in_queue[i] then
+      at[fan] = { 'kept', tonumber(in_queue[i]) }
+    elseif place then
+      at[fan] = { place <= size and 'drawn' or 'kept', place }
     elseif until_ms and now < until_ms then
       at[fan] = { 'admitted', until_ms }
     elseif until_ms then

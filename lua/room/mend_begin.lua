@@ -1,6 +1,6 @@
 -- room/mend_begin: marks a room as being mended, and empties it, but for queue and ledger that count.
 -- Same as: room::model::mend::mend
--- KEYS: 1 room, 2 seq, 3 queue, 4 returned, 5 standby, 6 admissions, 7 claimed, 8 quota, 9 ledger
+-- KEYS: 1 room, 2 seq, 3 queue, 4 returned, 5 standby, 6 admissions, 7 claimed, 8 quota, 9 ledger, 10 seen
 -- ARGV: 1 edition, 2 generation, 3 generation whose mend was the last to be finished
 -- OUT:  {'done'} | {'stale'}
 
@@ -29,7 +29,7 @@ end
 local counts = edition == asked_edition and generation == tonumber(ARGV[3])
 
 -- write
-for k = 4, 8 do redis.call('UNLINK', KEYS[k]) end
+for _, k in ipairs({ 4, 5, 6, 7, 8, 10 }) do redis.call('UNLINK', KEYS[k]) end
 if not counts then redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[9]) end
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'mending_replid', replid, 'mending_edition', asked_edition,

@@ -1,14 +1,16 @@
 -- room/restore: fans whom the room has forgotten show their passes and stand where they stood.
 -- Same as: room::model::restore::restore
 -- KEYS: 1 room, 2 queue, 3 returned, 4 standby, 5 admissions, 6 claimed, 7 ledger, 8 seq
--- ARGV: fan, number, edition, generation; four a fan
--- OUT:  {'restored', (word, value) a fan} | {'unfenced'}; the words: 'void' | 'ahead' | 'again' = in
---       the queue again | 'passed' = next, for serving has passed; and as for a claim: 'first' until |
---       'admitted' until | 'waiting' number | 'returned' place | 'used' | 'left' | 'revoked' | 'expired'
+-- ARGV: fan, number, edition, generation, place in the draw or ''; five a fan
+-- OUT:  {'restored', (word, value) a fan} | {'unfenced'}; the words: 'void' | 'ahead' | 'placeless' |
+--       'again' = in the queue again | 'passed' = next, for serving has passed; and as for a claim:
+--       'first' until | 'admitted' until | 'waiting' number | 'returned' place | 'used' | 'left' |
+--       'revoked' | 'expired'
 
 -- read
 local room = redis.call('HMGET', KEYS[1], 'replid', 'last_ms', 'offset_ms', 'ticket_ttl_ms',
-  'ledger_seq', 'generation', 'token', 'serving', 'edition', 'gaps')
+  'ledger_seq', 'generation', 'token', 'serving', 'edition', 'gaps',
+  'draw_size', 'draw_seed')
 local replid = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
 if room[1] ~= replid then return { 'unfenced' } end
 local time = redis.call('TIME')
@@ -17,7 +19,7 @@ local now = math.max(told + room[3], tonumber(room[2]))
 local issued = tonumber(redis.call('GET', KEYS[8])) or 0
 local edition, generation, serving = tonumber(room[9]), tonumber(room[6]), tonumber(room[8])
 local found, fans, gaps = {}, {}, {}
-for i = 1, #ARGV, 4 do found[#found + 1] = ARGV[i] end
+for i = 1, #ARGV, 5 do found[#found + 1] = ARGV[i] end
 local sets = {}
 for k = 2, 5 do sets[k] = ARGV[1] and redis.call('ZMSCORE', KEYS[k], unpack(found)) end
 for i, fan in ipairs(found) do
@@ -33,17 +35,23 @@ end
 local out, back, changes = { 'restored' }, {}, {}
 local function say(word, value) out[#out + 1], out[#out + 2] = word, value end
 local ended = { [-1] = 'used', [-2] = 'left', [-3] = 'revoked' }
-for i = 1, #ARGV, 4 do
+local size = room[12] ~= '' and tonumber(room[11])
+for i = 1, #ARGV, 5 do
   local fan, number, f = ARGV[i], tonumber(ARGV[i + 1]), fans[ARGV[i]]
+  local said = tonumber(ARGV[i + 4])
+  -- the place of a number that took part in a draw is what the asker says, or none
+  local place = (not size or size < number) and number or said and 0 < said and said <= size and said
   if tonumber(ARGV[i + 2]) ~= edition or number == 0 then say('void', 0)
   elseif generation < tonumber(ARGV[i + 3]) or issued < number then say('ahead', 0)
+  elseif not f and not size and said then say('ahead', 0)
+  elseif not f and not place then say('placeless', 0)
   elseif not f then
     for _, gap in ipairs(gaps) do
       if gap[1] <= number and number <= gap[2] then gap[3] = gap[3] + 1 end
     end
-    local is_passed = number <= serving
-    fans[fan] = is_passed and { returned = number } or { number = number }
-    back[#back + 1] = { is_passed and 3 or 2, number, fan }
+    local is_passed = place <= serving
+    fans[fan] = is_passed and { returned = place } or { number = number }
+    back[#back + 1] = { is_passed and 3 or 2, is_passed and place or number, fan }
     say(is_passed and 'passed' or 'again', 0)
   elseif f.number then say('waiting', f.number)
   elseif f.returned then say('returned', f.returned)

@@ -1,5 +1,6 @@
 -- room/stock: what the shop has left. The same version later says that it is still true.
 -- Same as: room::model::schedule::tell_stock
+-- PARTS: enter
 -- KEYS: 1 room
 -- ARGV: 1 version, 2 free, 3 held, 4 sold, 5 as_of
 -- OUT:  {'done'} | {'unfenced'}
@@ -26,7 +27,8 @@ if not is_news then return { 'done' } end
 redis.call('HSET', KEYS[1], 'stock_version', ARGV[1], 'stock_free', ARGV[2], 'stock_held', ARGV[3],
   'stock_sold', ARGV[4], 'stock_as_of', ARGV[5])
 if is_sold_out then
-  redis.call('HSET', KEYS[1], 'state', 'sold_out', 'sold_out_at', tonumber(room[8]) or now,
-    'restoring_until', '')
+  local is = { state = 'open', overruled_stock = overruled, sold_out_at = tonumber(room[8]) }
+  enter(is, now, 'sold_out')
+  redis.call('HSET', KEYS[1], entered(is))
 end
 return { 'done' }

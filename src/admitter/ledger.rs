@@ -8,6 +8,7 @@ use crate::show::LedgerRow;
 pub fn row_of(edition: Edition, entry: &LedgerEntry) -> LedgerRow {
     let kind = match &entry.change {
         Change::Called(_) => "called",
+        Change::Absent { .. } => "absent",
         Change::Claimed { .. } => "claimed",
         Change::Extended { .. } => "extended",
         Change::Returned { .. } => "returned",
@@ -43,7 +44,7 @@ pub fn entry_of(row: &LedgerRow) -> Result<LedgerEntry, serde_json::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::ids::{FanId, Generation, Number, Place};
+    use crate::base::ids::{FanId, Generation, Place};
     use crate::base::time::Timestamp;
     use crate::room::model::command::{Called, Ended, Why};
 
@@ -51,7 +52,7 @@ mod tests {
     fn rows_read_back() {
         let (fan, until) = (FanId([1; 16]), Timestamp::from_unix_ms(9));
         let called = Called {
-            fans: vec![(fan, Number(1))],
+            fans: vec![(fan, Place(1))],
             until,
             rate: 3,
             window_ms: 1_000,
@@ -62,6 +63,12 @@ mod tests {
         };
         for (kind, change) in [
             ("called", Change::Called(called)),
+            (
+                "absent",
+                Change::Absent {
+                    fans: vec![(fan, Place(3))],
+                },
+            ),
             ("claimed", Change::Claimed { fan, until }),
             ("extended", Change::Extended { fan, until }),
             (

@@ -172,6 +172,7 @@ impl Mender<'_> {
             not_before: last_seen(show, &fold),
             restoring_ms: restoring_ms(show, &fold, found, split_brain_ms),
             stock: None,
+            draw: None,
         };
         self.take(Mend::Finish(Box::new(finish))).await?;
         Ok(self.shows.end_mend(&show.id, generation).await?)

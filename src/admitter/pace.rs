@@ -79,10 +79,11 @@ impl Pace {
 
     /// Takes in the answer to a tick that asked for `asked`.
     pub fn after(&mut self, now: Timestamp, asked: u64, step: &Step, seen: Seen) {
-        // Only the quota leaves a debt: fans that could not be called for want of seats or capacity
-        // are called when there is room, at the usual rhythm.
+        // Fans that could not be called for want of seats or capacity leave no debt: they are called
+        // when there is room, at the usual rhythm.
         self.owed = match step.why {
-            Why::Rate => asked.saturating_sub(step.count).min(seen.rate),
+            // More could have been called had the tick looked further: the next one does.
+            Why::Rate | Why::Moved | Why::Looked => asked.saturating_sub(step.count).min(seen.rate),
             Why::Enough
             | Why::Empty
             | Why::Capacity
@@ -235,7 +236,9 @@ fn cause_of(why: Why, seen: Seen) -> Cause {
         Why::Stock if seen.free == Some(0) => Cause::InCarts,
         Why::Stock => Cause::Stock,
         Why::State => Cause::Paused,
-        Why::Enough | Why::Empty | Why::Rate | Why::Unarchived => Cause::Crowd,
+        Why::Enough | Why::Empty | Why::Rate | Why::Unarchived | Why::Moved | Why::Looked => {
+            Cause::Crowd
+        }
     }
 }
 
@@ -264,6 +267,8 @@ mod tests {
             issued: Number(100_000),
             ceiling: Number(1_000_000),
             uncopied: 0,
+            opening: false,
+            draw: None,
         }
     }
 

@@ -23,6 +23,8 @@ pub fn configure(show: &Show) -> Configure {
             opens_at: decided.opens_at,
             closes_at: decided.closes_at,
             stock_guard: decided.stock_guard,
+            draw: None,
+            require_presence: false,
             shop_url: decided.shop_url.clone(),
             message: decided.message.clone(),
         },

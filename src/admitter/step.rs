@@ -152,6 +152,7 @@ impl Admitter {
             want,
             lease_ttl_ms: LEASE_TTL_MS,
             measured: pace.measured(),
+            drawn: None,
         };
         match self.rooms.tick(&show.id, tick).await? {
             Ticked::Follower { holder } => {
@@ -184,6 +185,7 @@ impl Admitter {
                 want: 0,
                 lease_ttl_ms: 0,
                 measured: board.measured,
+                drawn: None,
             };
             self.rooms.tick(&show.id, tick).await?;
             Ok::<(), VisitError>(())

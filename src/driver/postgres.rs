@@ -7,17 +7,27 @@
 use std::error::Error;
 use std::future::Future;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
-use sqlx::{Connection, PgPool, Postgres as Db, Transaction};
+use sqlx::{ConnectOptions, Connection, PgPool, Postgres as Db, Transaction};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
-use crate::driver::sql::{Migration, SqlError, Units, database_code};
+use crate::driver::sql::{Migration, SqlError, Units, database_code, has_moved};
 
 /// Connections of one process. A unit of work holds one for as long as it runs.
 const CONNECTIONS_MAX: u32 = 16;
 /// How long a caller waits for a connection, the making of it included.
-const ACQUIRE_MAX: Duration = Duration::from_secs(2);
+const ACQUIRE_MAX: Duration = Duration::from_secs(1);
+/// How long the first connection may take, and how often it is tried where the server is away.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+const TRY_EVERY: Duration = Duration::from_millis(500);
+/// Classes of errors of a server that is on its way: connections refused or cut, too many of them,
+/// starting up or shutting down.
+const PASSING: [&str; 3] = ["08", "53", "57P"];
 /// What every session is told: no statement, no lock and no pause in a transaction without an end.
 const SESSION: [(&str, &str); 4] = [
     ("statement_timeout", "5000"),
@@ -36,26 +46,32 @@ const CONFLICTS: [&str; 2] = ["40001", "40P01"];
 /// The advisory lock under which one process at a time brings the schema up to date.
 const MIGRATING: i64 = 0x0063_6174_7261_6361;
 
-/// An open database.
+/// A database that is open, or will be once its server can be reached.
 #[derive(Debug, Clone)]
 pub struct Postgres {
-    /// Connections to the primary.
+    /// Connections to the primary; [`Postgres::connection`] is the way to one.
     pub pool: PgPool,
     units: Units,
+    /// Why there is no schema yet; `None` once there is.
+    away: watch::Receiver<Option<String>>,
+    closing: CancellationToken,
 }
 
 impl Postgres {
-    /// Connects to `postgres://…` and brings the schema up to date.
+    /// Connects to `postgres://…` and brings the schema up to date. Where the server is away, that
+    /// happens once it comes; until then every call fails at once.
     ///
     /// # Errors
-    /// [`SqlError`] where the server is away, is not a primary, is too old, or holds another schema.
-    pub async fn open(url: &str, migrations: &[Migration]) -> Result<Self, SqlError> {
+    /// [`SqlError`] where waiting does not help: the URL makes no sense, the server does not let us
+    /// in, is too old, is not a primary, or holds another schema.
+    pub async fn open(url: &str, migrations: &'static [Migration]) -> Result<Self, SqlError> {
         let options = PgConnectOptions::from_str(url)?
             .application_name("catraca")
             .options(SESSION);
         let pool = PgPoolOptions::new()
             .max_connections(CONNECTIONS_MAX)
             .acquire_timeout(ACQUIRE_MAX)
+            // The address may lead to another server tomorrow.
             .after_connect(|connection, _| {
                 Box::pin(async move {
                     let looked = look_at(connection).await;
@@ -70,13 +86,57 @@ impl Postgres {
                     fresh.fetch_one(connection).await
                 })
             })
-            .connect_with(options)
-            .await?;
-        migrate(&pool, migrations).await?;
+            .connect_lazy_with(options.clone());
+        let away = match prepare(&options, migrations).await {
+            Ok(()) => None,
+            Err(error) if may_pass(&error) => Some(reason(&error)),
+            Err(error) => return Err(error),
+        };
+        let (units, closing) = (Units::default(), CancellationToken::new());
+        let (told, away) = watch::channel(away);
+        if told.borrow().is_some() {
+            let trying = keep_trying(options, migrations, told);
+            let trying = closing.clone().run_until_cancelled_owned(trying);
+            units.start(async move {
+                trying.await;
+            });
+        }
         Ok(Self {
             pool,
-            units: Units::default(),
+            units,
+            away,
+            closing,
         })
+    }
+
+    /// Whether the server was reached and holds our schema.
+    ///
+    /// # Errors
+    /// [`SqlError::Away`] with the reason.
+    pub fn ready(&self) -> Result<(), SqlError> {
+        match &*self.away.borrow() {
+            None => Ok(()),
+            Some(reason) => Err(SqlError::Away(reason.clone())),
+        }
+    }
+
+    /// A connection for one statement.
+    ///
+    /// # Errors
+    /// [`SqlError`] where none could be had in time.
+    pub async fn connection(&self) -> Result<PoolConnection<Db>, SqlError> {
+        self.ready()?;
+        Ok(self.pool.acquire().await?)
+    }
+
+    /// A transaction that only reads, and sees one moment in all of its statements.
+    ///
+    /// # Errors
+    /// As [`Postgres::connection`].
+    pub async fn snapshot(&self) -> Result<Transaction<'static, Db>, SqlError> {
+        self.ready()?;
+        let begin = "begin transaction isolation level repeatable read read only";
+        Ok(self.pool.begin_with(begin).await?)
     }
 
     /// Runs a unit of work in a transaction of its own to its end, also when the caller is dropped
@@ -89,15 +149,38 @@ impl Postgres {
     where
         T: Send + 'static,
         E: Error + From<SqlError> + Send + 'static,
-        W: Fn(Transaction<'static, Db>) -> F + Send + 'static,
+        W: Fn(Transaction<'static, Db>) -> F + Send + Sync + 'static,
         F: Future<Output = Result<T, E>> + Send + 'static,
     {
+        let work = Arc::new(work);
+        self.outlive(move |pool| {
+            let work = Arc::clone(&work);
+            async move {
+                let tx = pool.begin().await.map_err(SqlError::from)?;
+                work(tx).await
+            }
+        })
+        .await
+    }
+
+    /// The same without a transaction: each statement of the work is one by itself, and one that
+    /// writes checks whether what was read before still stands, see [`SqlError::Moved`].
+    ///
+    /// # Errors
+    /// As [`Self::unit`].
+    pub async fn outlive<T, E, W, F>(&self, work: W) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: Error + From<SqlError> + Send + 'static,
+        W: Fn(PgPool) -> F + Send + 'static,
+        F: Future<Output = Result<T, E>> + Send + 'static,
+    {
+        self.ready()?;
         let pool = self.pool.clone();
         let unit = async move {
             let mut run = 1;
             loop {
-                let tx = pool.begin().await.map_err(SqlError::from)?;
-                match work(tx).await {
+                match work(pool.clone()).await {
                     Err(error) if run < RUNS_MAX && is_conflict(&error) => {
                         tokio::time::sleep(Duration::from_millis(rand::random_range(
                             0..PAUSE_MS_MAX * u64::from(run),
@@ -112,8 +195,24 @@ impl Postgres {
         self.units.outlive(unit).await
     }
 
+    /// A unit of work with what it was given, of which each run gets its own copy.
+    ///
+    /// # Errors
+    /// As [`Postgres::unit`].
+    pub async fn unit_with<A, T, E, W, F>(&self, given: A, work: W) -> Result<T, E>
+    where
+        A: Clone + Send + Sync + 'static,
+        T: Send + 'static,
+        E: Error + From<SqlError> + Send + 'static,
+        W: Fn(Transaction<'static, Db>, A) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<T, E>> + Send + 'static,
+    {
+        self.unit(move |tx| work(tx, given.clone())).await
+    }
+
     /// Waits for the units of work under way, then lets go of the connections.
     pub async fn close(&self) {
+        self.closing.cancel();
         self.units.finish().await;
         self.pool.close().await;
     }
@@ -121,7 +220,63 @@ impl Postgres {
 
 /// Whether a unit of work failed only because another ran at the same time.
 fn is_conflict(error: &(dyn Error + 'static)) -> bool {
-    database_code(error).is_some_and(|code| CONFLICTS.contains(&code.as_str()))
+    has_moved(error) || database_code(error).is_some_and(|code| CONFLICTS.contains(&code.as_str()))
+}
+
+/// Whether a server that could not be used may be of use later without anybody's doing: it is away,
+/// or it is starting or stopping.
+fn may_pass(error: &SqlError) -> bool {
+    match error {
+        SqlError::Database(sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut) => true,
+        SqlError::Database(error) => {
+            database_code(error).is_some_and(|code| PASSING.iter().any(|c| code.starts_with(c)))
+        }
+        SqlError::Schema(_)
+        | SqlError::Unfit(_)
+        | SqlError::Away(_)
+        | SqlError::Moved
+        | SqlError::Unfinished(_) => false,
+    }
+}
+
+fn reason(error: &SqlError) -> String {
+    error.source().unwrap_or(error).to_string()
+}
+
+/// Tries until the server can be reached and holds our schema, and says how it stands.
+async fn keep_trying(
+    options: PgConnectOptions,
+    migrations: &'static [Migration],
+    told: watch::Sender<Option<String>>,
+) {
+    while tokio::time::timeout(TRY_EVERY, told.closed())
+        .await
+        .is_err()
+    {
+        match prepare(&options, migrations).await {
+            Ok(()) => {
+                tracing::info!("the database server was reached");
+                told.send_replace(None);
+                return;
+            }
+            Err(error) => {
+                let reason = reason(&error);
+                let known = told.send_replace(Some(reason.clone()));
+                if known.as_ref() != Some(&reason) {
+                    tracing::warn!("the database server cannot be used: {reason}");
+                }
+            }
+        }
+    }
+}
+
+/// Looks at the server and brings the schema up to date, with a connection of its own.
+async fn prepare(options: &PgConnectOptions, migrations: &[Migration]) -> Result<(), SqlError> {
+    let connecting = tokio::time::timeout(CONNECT_MAX, options.connect()).await;
+    let mut connection = connecting.unwrap_or(Err(sqlx::Error::PoolTimedOut))?;
+    look_at(&mut connection).await?;
+    migrate(&mut connection, migrations).await?;
+    Ok(connection.close().await?)
 }
 
 /// Refuses a server that is not a primary of a version that we know.
@@ -141,19 +296,25 @@ async fn look_at(connection: &mut PgConnection) -> Result<(), SqlError> {
     Ok(())
 }
 
-/// All of it is one transaction, so that processes which start together wait for the first.
-async fn migrate(pool: &PgPool, migrations: &[Migration]) -> Result<(), SqlError> {
-    let mut connection = pool.acquire().await?;
+/// All of it is one transaction, so that processes which start together wait for the first, for as
+/// long as that takes; but nobody's table is waited for without an end.
+async fn migrate(connection: &mut PgConnection, migrations: &[Migration]) -> Result<(), SqlError> {
     let mut tx = connection.begin().await?;
+    sqlx::raw_sql("set local statement_timeout = 0; set local lock_timeout = 0")
+        .execute(&mut *tx)
+        .await?;
     sqlx::query("select pg_advisory_xact_lock($1)")
         .bind(MIGRATING)
         .execute(&mut *tx)
         .await?;
-    sqlx::query("create table if not exists migrations (name text primary key, sql text not null)")
-        .execute(&mut *tx)
-        .await?;
+    sqlx::raw_sql(
+        "set local lock_timeout = 5000;
+         create table if not exists migrations (name text primary key, sql text not null)",
+    )
+    .execute(&mut *tx)
+    .await?;
     let applied: Vec<(String, String)> =
-        sqlx::query_as("select name, sql from migrations order by name")
+        sqlx::query_as("select name, sql from migrations order by name collate \"C\"")
             .fetch_all(&mut *tx)
             .await?;
     for migration in Migration::pending(migrations, &applied)? {

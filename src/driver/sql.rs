@@ -4,6 +4,9 @@
 use std::error::Error;
 use std::future::Future;
 
+use sqlx::postgres::PgRow;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Decode, Postgres, Row, Sqlite, Type};
 use tokio_util::task::TaskTracker;
 
 /// Why the database did not do what it was asked.
@@ -18,9 +21,62 @@ pub enum SqlError {
     /// The server is too old, or one that only follows another.
     #[error("database server cannot be used: {0}")]
     Unfit(String),
+    /// The server has not been reached since the process began; it goes on trying.
+    #[error("database server not reached yet: {0}")]
+    Away(String),
+    /// What the unit of work relied on has changed since it was read.
+    #[error("what was read has changed since")]
+    Moved,
     /// The unit of work panicked or was stopped with the process.
     #[error("unit of work did not finish")]
     Unfinished(#[from] tokio::task::JoinError),
+}
+
+/// What a cell of either database can be read as: whole numbers are `i64`.
+pub trait Cell:
+    for<'r> Decode<'r, Sqlite> + Type<Sqlite> + for<'r> Decode<'r, Postgres> + Type<Postgres>
+{
+}
+
+impl<T> Cell for T where
+    T: for<'r> Decode<'r, Sqlite> + Type<Sqlite> + for<'r> Decode<'r, Postgres> + Type<Postgres>
+{
+}
+
+/// A row of either database, so that what its cells mean is written once.
+pub trait Cells {
+    /// The cell in the column of this name.
+    ///
+    /// # Errors
+    /// Where there is no such column, or it holds something else.
+    fn cell<T: Cell>(&self, column: &str) -> Result<T, sqlx::Error>;
+
+    /// The whole number in the column of this name.
+    ///
+    /// # Errors
+    /// As [`Cells::cell`], and where it does not fit.
+    fn number<T>(&self, column: &str) -> Result<T, sqlx::Error>
+    where
+        T: TryFrom<i64, Error: Error + Send + Sync + 'static>,
+    {
+        let value: i64 = self.cell(column)?;
+        T::try_from(value).map_err(|error| sqlx::Error::ColumnDecode {
+            index: column.to_owned(),
+            source: error.into(),
+        })
+    }
+}
+
+impl Cells for SqliteRow {
+    fn cell<T: Cell>(&self, column: &str) -> Result<T, sqlx::Error> {
+        self.try_get(column)
+    }
+}
+
+impl Cells for PgRow {
+    fn cell<T: Cell>(&self, column: &str) -> Result<T, sqlx::Error> {
+        self.try_get(column)
+    }
 }
 
 /// One step of the schema: its name and its statements.
@@ -70,6 +126,11 @@ impl Units {
         }
     }
 
+    /// Starts work that nobody waits for.
+    pub(in crate::driver) fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
+        drop(self.0.spawn(work)); // the task goes on without its handle
+    }
+
     /// Waits for those under way.
     pub(in crate::driver) async fn finish(&self) {
         self.0.close();
@@ -88,4 +149,16 @@ pub(in crate::driver) fn database_code(error: &(dyn Error + 'static)) -> Option<
         next = error.source();
     }
     None
+}
+
+/// Whether a unit of work found that what it had read has changed, wherever in the chain that is.
+pub(in crate::driver) fn has_moved(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if matches!(error.downcast_ref(), Some(SqlError::Moved)) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
 }

@@ -223,7 +223,8 @@ async fn is_live(gateway: &Gateway, ticket: &Ticket, now: Timestamp) -> Result<b
 }
 
 /// `GET /v1/shows/{show}/ticket`: whether the request would pass the gate. Also for proxies that ask
-/// before they let through, such as nginx with `auth_request`.
+/// before they let through, such as nginx with `auth_request`: they cannot read the body, so fan and
+/// ticket are named in headers too, by the names that upstreams know.
 pub(crate) async fn ticket(
     State(gateway): State<GatewayState>,
     ShowPath(show): ShowPath,
@@ -239,7 +240,11 @@ pub(crate) async fn ticket(
                 fan,
                 ticket_id,
             };
-            Ok(axum::Json(body).into_response())
+            let named = [
+                ("x-catraca-fan", fan.to_string()),
+                ("x-catraca-ticket-id", ticket_id.to_string()),
+            ];
+            Ok((named, axum::Json(body)).into_response())
         }
         Passage::Off(_) => Ok([(ROOM, HeaderValue::from_static("off"))].into_response()),
         Passage::Entrant(_) | Passage::Open => Err(Problem::no_ticket()),

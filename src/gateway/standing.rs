@@ -14,6 +14,7 @@ use crate::room::StoreError;
 use crate::room::estimate::{self, Eta};
 use crate::room::model::command::{Board, Claimed, Gone, Restored, Restoring, RoomState};
 use crate::room::model::place_of;
+use crate::room::position::position;
 use crate::telemetry::metrics;
 use crate::token::pass::Pass;
 use crate::token::ticket::Ticket;
@@ -92,7 +93,7 @@ impl<'a> View<'a> {
 
     /// The position of a fan in the queue.
     pub(crate) fn position(&self) -> Option<u64> {
-        (self.standing == Standing::InLine).then(|| estimate::position(&self.board, self.place))
+        (self.standing == Standing::InLine).then(|| position(&self.board, self.place))
     }
 
     /// How long it may take a fan in the queue.
@@ -185,6 +186,7 @@ async fn show(gateway: &Gateway, pass: &Pass) -> Result<Restored, StoreError> {
         number: pass.number,
         edition: pass.edition,
         generation: pass.generation,
+        place: None,
     };
     gateway.rooms.restore(&pass.show, restoring).await
 }
@@ -201,13 +203,16 @@ fn of_restored(
         Restored::Known(_) => "known",
         Restored::Void => "void",
         Restored::Ahead => "ahead",
+        Restored::Placeless => "placeless",
     });
     let standing = match restored {
         Restored::Waiting => Standing::InLine,
         Restored::Returned => Standing::Standby,
         Restored::Known(claimed) => of_claimed(claimed, seen, pass),
         Restored::Void => return Err(no_pass()),
-        Restored::Ahead => return Err(Problem::unavailable("room-unavailable")),
+        Restored::Ahead | Restored::Placeless => {
+            return Err(Problem::unavailable("room-unavailable"));
+        }
     };
     gateway.restored.insert(pass.fan, seen.board.generation);
     Ok(standing)

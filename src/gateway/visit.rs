@@ -147,7 +147,7 @@ pub(crate) async fn enter<'a>(
 fn outcome(joined: Joined) -> &'static str {
     match joined {
         Joined::New { .. } => "new",
-        Joined::Kept { .. } => "kept",
+        Joined::Kept { .. } | Joined::Drawn { .. } => "kept",
         Joined::Admitted { .. } => "admitted",
         Joined::Gone(_) => "gone",
         Joined::Busy => "busy",
@@ -174,7 +174,7 @@ fn number_of(joined: Joined) -> Result<(Number, StatusCode), Problem> {
         Joined::Gone(Gone::Expired) => Err(over("expired")),
         Joined::Gone(Gone::Left) => Err(over("left")),
         Joined::Gone(Gone::Revoked) => Err(over("revoked")),
-        Joined::Busy => Err(Problem::unavailable("busy")),
+        Joined::Drawn { .. } | Joined::Busy => Err(Problem::unavailable("busy")),
         Joined::Full => Err(Problem::unavailable("full").retry_after(30)),
         Joined::Scheduled { opens_in_ms } => {
             Err(refused(RoomState::Scheduled).with("opens_in_ms", opens_in_ms))

@@ -7,6 +7,7 @@ use crate::base::ids::OrderId;
 use crate::base::time::Timestamp;
 use crate::driver::sqlite::Sqlite;
 use crate::journey::fold::{DeadLetterFacts, EventFacts, Facts, GroupFacts, RetryFacts};
+use crate::journey::in_sql;
 use crate::journey::store::{Store, StoreError};
 use crate::notify::compose;
 use crate::stock::count;
@@ -43,57 +44,25 @@ impl Store for InSqlite {
     }
 }
 
-type OrderRow = (String, String, Option<String>, i64, i64, i64, i64, i64);
-
 async fn order_row(
     conn: &mut SqliteConnection,
     order: OrderId,
 ) -> Result<Option<Facts>, sqlx::Error> {
-    let row: Option<OrderRow> = sqlx::query_as(
-        "select show, status, reason, placed_at_ms, updated_at_ms, payable_until_ms, version,
-                (select count(*) from payments p where p.order_id = o.order_id)
+    let row = sqlx::query(
+        "select *, (select count(*) from payments p where p.order_id = o.order_id) as payments
          from orders o where order_id = ?",
     )
     .bind(order.to_string())
     .fetch_optional(conn)
     .await?;
-    let Some((show, status, reason, placed, updated, until, version, payments)) = row else {
-        return Ok(None);
-    };
-    Ok(Some(Facts {
-        order,
-        show,
-        status,
-        reason,
-        placed_at: Timestamp::from_unix_ms(placed),
-        updated_at: Timestamp::from_unix_ms(updated),
-        payable_until: Timestamp::from_unix_ms(until),
-        payments: payments.cast_unsigned(),
-        version: version.cast_unsigned(),
-        events: Vec::new(),
-    }))
+    row.map(|row| in_sql::order(&row, order)).transpose()
 }
-
-type EventRow = (
-    String,
-    String,
-    i64,
-    Option<String>,
-    i64,
-    u16,
-    Option<i64>,
-    Option<i64>,
-    Option<String>,
-    Option<i64>,
-    Option<String>,
-    Option<i64>,
-);
 
 async fn events(
     conn: &mut SqliteConnection,
     order: OrderId,
 ) -> Result<Vec<EventFacts>, sqlx::Error> {
-    let rows: Vec<EventRow> = sqlx::query_as(
+    let rows = sqlx::query(
         "select o.id, o.type, o.aggregate_version, o.traceparent, o.occurred_at_ms, o.partition,
                 l.offset, l.logged_at_ms, q.reason, q.at_ms, n.receipt, n.sent_at_ms
          from outbox o
@@ -106,20 +75,7 @@ async fn events(
     .bind(order.to_string())
     .fetch_all(conn)
     .await?;
-    let at = Timestamp::from_unix_ms;
-    let facts = |row: EventRow| EventFacts {
-        id: row.0,
-        kind: row.1,
-        version: row.2.cast_unsigned(),
-        trace: row.3,
-        at: at(row.4),
-        partition: row.5,
-        logged: row.6.map(i64::cast_unsigned).zip(row.7.map(at)),
-        quarantine: row.8.zip(row.9.map(at)),
-        notice: row.10.zip(row.11.map(at)),
-        groups: Vec::new(),
-    };
-    Ok(rows.into_iter().map(facts).collect())
+    rows.iter().map(in_sql::event).collect()
 }
 
 /// The groups that have ever read, and those that should have.
@@ -150,14 +106,12 @@ async fn next(
     event: &EventFacts,
     group: &str,
 ) -> Result<Option<(u64, Timestamp)>, sqlx::Error> {
-    let row: Option<(i64, i64)> = sqlx::query_as(
-        "select offset, updated_at_ms from log_groups where consumer = ? and partition = ?",
-    )
-    .bind(group)
-    .bind(event.partition)
-    .fetch_optional(conn)
-    .await?;
-    Ok(row.map(|(next, at)| (next.cast_unsigned(), Timestamp::from_unix_ms(at))))
+    let row = sqlx::query("select * from log_groups where consumer = ? and partition = ?")
+        .bind(group)
+        .bind(event.partition)
+        .fetch_optional(conn)
+        .await?;
+    row.as_ref().map(in_sql::next).transpose()
 }
 
 async fn handled_at(
@@ -180,20 +134,15 @@ async fn dead_letter(
     event: &EventFacts,
     group: &str,
 ) -> Result<Option<DeadLetterFacts>, sqlx::Error> {
-    let row: Option<(i64, String, i64, i64)> = sqlx::query_as(
-        "select id, reason, attempts, at_ms from dead_letters
+    let row = sqlx::query(
+        "select * from dead_letters
          where consumer = ? and event_id = ? and replayed_at_ms is null",
     )
     .bind(group)
     .bind(&event.id)
     .fetch_optional(conn)
     .await?;
-    Ok(row.map(|(id, reason, attempts, at)| DeadLetterFacts {
-        id: id.cast_unsigned(),
-        reason,
-        attempts: attempts.cast_unsigned(),
-        at: Timestamp::from_unix_ms(at),
-    }))
+    row.as_ref().map(in_sql::dead_letter).transpose()
 }
 
 async fn retry(
@@ -201,26 +150,10 @@ async fn retry(
     event: &EventFacts,
     group: &str,
 ) -> Result<Option<RetryFacts>, sqlx::Error> {
-    let row: Option<(String, i64, String, i64, i64)> = sqlx::query_as(
-        "select event_id, attempts, reason, since_ms, next_at_ms from delivery_retries
-         where consumer = ? and partition = ?",
-    )
-    .bind(group)
-    .bind(event.partition)
-    .fetch_optional(conn)
-    .await?;
-    let facts = |(event_id, attempts, reason, since, next_at): (_, i64, _, _, _)| RetryFacts {
-        event_id,
-        attempts: attempts.cast_unsigned(),
-        reason,
-        since: Timestamp::from_unix_ms(since),
-        next_at: Timestamp::from_unix_ms(next_at),
-    };
-    Ok(row.map(facts))
-}
-
-impl From<sqlx::Error> for StoreError {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Unavailable(error.into())
-    }
+    let row = sqlx::query("select * from delivery_retries where consumer = ? and partition = ?")
+        .bind(group)
+        .bind(event.partition)
+        .fetch_optional(conn)
+        .await?;
+    row.as_ref().map(in_sql::retry).transpose()
 }

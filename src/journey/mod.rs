@@ -7,9 +7,12 @@
 
 pub mod api;
 pub mod fold;
+pub mod in_postgres;
 pub mod in_sqlite;
 pub mod store;
 pub mod text;
+
+mod in_sql;
 
 use std::sync::Arc;
 

@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::base::limits::PARTITIONS;
-use crate::base::time::{Clock, Timestamp};
-use crate::driver::sql::SqlError;
+use crate::base::time::Clock;
 use crate::driver::sqlite::Sqlite;
+use crate::log::in_sql::{delivery, lags};
 use crate::log::{Delivery, Lag, LogError, Subscriber};
 
 /// The log in one database file.
@@ -35,7 +34,7 @@ impl Subscriber for InSqlite {
         partition: u16,
         max: usize,
     ) -> Result<Vec<Delivery>, LogError> {
-        let rows: Vec<Row> = sqlx::query_as(
+        let rows = sqlx::query(
             "select l.partition, l.offset, o.id, o.aggregateid, o.aggregate_version, o.type,
                     o.payload, o.traceparent, o.occurred_at_ms
              from outbox_log l join outbox o on o.seq = l.seq
@@ -49,11 +48,11 @@ impl Subscriber for InSqlite {
         .bind(i64::try_from(max).unwrap_or(i64::MAX))
         .fetch_all(&self.db.read)
         .await?;
-        Ok(rows.into_iter().map(delivery).collect())
+        rows.iter().map(|row| Ok(delivery(row)?)).collect()
     }
 
     async fn lag(&self, group: &str) -> Result<Vec<Lag>, LogError> {
-        let rows: Vec<(u16, i64, i64)> = sqlx::query_as(
+        let rows: Vec<(i64, i64, i64)> = sqlx::query_as(
             "select l.partition, count(*), min(l.logged_at_ms) from outbox_log l
              left join log_groups g on g.consumer = ? and g.partition = l.partition
              where coalesce(g.offset, 0) <= l.offset
@@ -62,60 +61,6 @@ impl Subscriber for InSqlite {
         .bind(group)
         .fetch_all(&self.db.read)
         .await?;
-        let now = self.clock.now();
-        let lag = |partition| {
-            let (records, oldest_ms) =
-                rows.iter()
-                    .find(|row| row.0 == partition)
-                    .map_or((0, 0), |(_, records, at)| {
-                        let oldest = Timestamp::from_unix_ms(*at);
-                        (records.cast_unsigned(), now.ms_since(oldest))
-                    });
-            Lag {
-                partition,
-                records,
-                oldest_ms,
-            }
-        };
-        Ok((0..PARTITIONS).map(lag).collect())
-    }
-}
-
-type Row = (
-    u16,
-    i64,
-    String,
-    String,
-    i64,
-    String,
-    String,
-    Option<String>,
-    i64,
-);
-
-fn delivery(row: Row) -> Delivery {
-    let (partition, offset, event_id, key, version, kind, payload, trace, at) = row;
-    Delivery {
-        partition,
-        offset: offset.cast_unsigned(),
-        event_id,
-        key,
-        version: version.cast_unsigned(),
-        kind,
-        payload,
-        trace,
-        at: Timestamp::from_unix_ms(at),
-    }
-}
-
-impl From<SqlError> for LogError {
-    fn from(error: SqlError) -> Self {
-        Self::Unavailable(error.into())
-    }
-}
-
-impl From<sqlx::Error> for LogError {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Unavailable(error.into())
+        Ok(lags(&rows, self.clock.now()))
     }
 }

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-use crate::base::limits::{DEAD_LETTERS_PAGE_MAX, PARTITIONS, REASON_BYTES_MAX};
+use crate::base::limits::{DEAD_LETTERS_PAGE_MAX, PARTITIONS};
 use crate::base::time::{Clock, Timestamp};
 use crate::driver::sql::SqlError;
 use crate::driver::sqlite::Sqlite;
 use crate::log::inbox::{Because, DeadLetter, Inbox, Retry};
-use crate::log::{Delivery, LogError};
+use crate::log::{Delivery, LogError, in_sql};
 
 /// The inboxes in one database file.
 #[derive(Debug, Clone)]
@@ -151,23 +151,12 @@ impl Inbox for InSqlite {
     }
 
     async fn retries(&self, group: &str) -> Result<Vec<Retry>, LogError> {
-        let rows: Vec<(u16, i64, String, u32, String, i64, i64)> = sqlx::query_as(
-            "select partition, offset, event_id, attempts, reason, since_ms, next_at_ms
-             from delivery_retries where consumer = ? order by partition",
-        )
-        .bind(group)
-        .fetch_all(&self.db.read)
-        .await?;
-        let retry = |(partition, offset, event_id, attempts, reason, since, next_at)| Retry {
-            partition,
-            offset: i64::cast_unsigned(offset),
-            event_id,
-            attempts,
-            reason,
-            since: Timestamp::from_unix_ms(since),
-            next_at: Timestamp::from_unix_ms(next_at),
-        };
-        Ok(rows.into_iter().map(retry).collect())
+        let rows =
+            sqlx::query("select * from delivery_retries where consumer = ? order by partition")
+                .bind(group)
+                .fetch_all(&self.db.read)
+                .await?;
+        rows.iter().map(|row| Ok(in_sql::retry(row)?)).collect()
     }
 
     async fn retry(&self, group: &str, retry: &Retry) -> Result<(), LogError> {
@@ -198,30 +187,28 @@ impl Inbox for InSqlite {
     }
 
     async fn dead_letters(&self, after: u64) -> Result<Vec<DeadLetter>, LogError> {
-        let rows: Vec<LetterRow> = sqlx::query_as(
-            "select id, consumer, partition, offset, event_id, key, version, type, payload,
-                    traceparent, reason, attempts, at_ms, replayed_at_ms,
-                    (select o.occurred_at_ms from outbox o where o.id = d.event_id)
-             from dead_letters d where ? < id order by id limit ?",
+        let rows = sqlx::query(
+            "select d.*, o.occurred_at_ms
+             from dead_letters d left join outbox o on o.id = d.event_id
+             where ? < d.id order by d.id limit ?",
         )
         .bind(after.cast_signed())
         .bind(i64::try_from(DEAD_LETTERS_PAGE_MAX).unwrap_or(i64::MAX))
         .fetch_all(&self.db.read)
         .await?;
-        Ok(rows.into_iter().map(letter).collect())
+        rows.iter().map(|row| Ok(in_sql::letter(row)?)).collect()
     }
 
     async fn dead_letter(&self, id: u64) -> Result<Option<DeadLetter>, LogError> {
-        let row: Option<LetterRow> = sqlx::query_as(
-            "select id, consumer, partition, offset, event_id, key, version, type, payload,
-                    traceparent, reason, attempts, at_ms, replayed_at_ms,
-                    (select o.occurred_at_ms from outbox o where o.id = d.event_id)
-             from dead_letters d where id = ?",
+        let row = sqlx::query(
+            "select d.*, o.occurred_at_ms
+             from dead_letters d left join outbox o on o.id = d.event_id
+             where d.id = ?",
         )
         .bind(id.cast_signed())
         .fetch_optional(&self.db.read)
         .await?;
-        Ok(row.map(letter))
+        Ok(row.as_ref().map(in_sql::letter).transpose()?)
     }
 }
 
@@ -240,7 +227,7 @@ async fn save_retry(db: &Sqlite, group: &str, retry: &Retry) -> Result<(), SqlEr
     .bind(retry.offset.cast_signed())
     .bind(&retry.event_id)
     .bind(retry.attempts)
-    .bind(cut(&retry.reason))
+    .bind(in_sql::cut(&retry.reason))
     .bind(retry.since.as_millis())
     .bind(retry.next_at.as_millis())
     .execute(&db.write)
@@ -269,57 +256,10 @@ async fn save_dead_letter(
     .bind(&delivery.kind)
     .bind(&delivery.payload)
     .bind(&delivery.trace)
-    .bind(cut(&because.reason))
+    .bind(in_sql::cut(&because.reason))
     .bind(because.attempts)
     .bind(now.as_millis())
     .execute(conn)
     .await?;
     Ok(())
-}
-
-/// The beginning of a reason, cut between characters.
-fn cut(reason: &str) -> &str {
-    &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)]
-}
-
-type LetterRow = (
-    i64,
-    String,
-    u16,
-    i64,
-    String,
-    String,
-    i64,
-    String,
-    String,
-    Option<String>,
-    String,
-    u32,
-    i64,
-    Option<i64>,
-    Option<i64>,
-);
-
-fn letter(row: LetterRow) -> DeadLetter {
-    let (id, group, partition, offset, event_id, key, version, kind, payload, trace, ..) = row;
-    let (reason, attempts, at, replayed_at, occurred_at) = (row.10, row.11, row.12, row.13, row.14);
-    DeadLetter {
-        id: id.cast_unsigned(),
-        group,
-        delivery: Delivery {
-            partition,
-            offset: offset.cast_unsigned(),
-            event_id,
-            key,
-            version: version.cast_unsigned(),
-            kind,
-            payload,
-            trace,
-            // The outbox row may have been cleaned up; the payload has the instant as well.
-            at: Timestamp::from_unix_ms(occurred_at.unwrap_or(at)),
-        },
-        because: Because { reason, attempts },
-        at: Timestamp::from_unix_ms(at),
-        replayed_at: replayed_at.map(Timestamp::from_unix_ms),
-    }
 }

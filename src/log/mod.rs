@@ -1,17 +1,22 @@
 //! How events travel: the ports of the event log, and the loop that every consumer runs.
 //!
-//! `outbox_in_sqlite.rs` is how an event gets in. `in_sqlite.rs` reads the outbox as a log.
+//! `outbox_in_*.rs` is how an event gets in. `in_sqlite.rs` and `in_postgres.rs` read the outbox as a log.
 //! `inbox.rs` is what the groups have done: offsets, handled events, retries, dead letters.
 //! `consume.rs` hands deliveries to a consumer, one partition after the other; `breaker.rs` tells a
 //! poisoned event from a provider that is down, and `patience.rs` decides what becomes of a failure.
 
 pub mod breaker;
 pub mod consume;
+pub mod in_postgres;
 pub mod in_sqlite;
 pub mod inbox;
+pub mod inbox_in_postgres;
 pub mod inbox_in_sqlite;
+pub mod outbox_in_postgres;
 pub mod outbox_in_sqlite;
 pub mod patience;
+
+mod in_sql;
 
 use std::fmt::Debug;
 

@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod compose;
+pub mod in_postgres;
 pub mod in_sqlite;
 pub mod inbox;
 pub mod language;

@@ -3,7 +3,7 @@
 //! ```text
 //! api.rs ──► store.rs ◄── payment/settle.rs ──► payment/ (the provider)
 //!               ▲   ◄──── expire.rs
-//!          in_sqlite.rs ──► rules/ (decides)
+//!  in_sqlite/ in_postgres/ ──► rules/ (decides)
 //! ```
 //!
 //! A request touches the store only. The order and its first attempt to pay are one transaction; a
@@ -15,9 +15,11 @@ mod api;
 mod caller;
 pub mod expire;
 pub mod idempotency;
+pub mod in_postgres;
 pub mod in_sqlite;
 pub mod payment;
 pub mod reconcile;
+mod rows_in_sql;
 pub mod rules;
 pub mod store;
 mod wire;

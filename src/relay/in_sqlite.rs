@@ -12,9 +12,9 @@ use sqlx::SqliteConnection;
 use crate::base::ids::FencingToken;
 use crate::base::limits::PARTITIONS;
 use crate::base::time::{Clock, Timestamp};
-use crate::driver::sql::SqlError;
 use crate::driver::sqlite::Sqlite;
-use crate::relay::plan::{Batch, Before, Lease, Page, Unsent};
+use crate::relay::in_sql::unsent;
+use crate::relay::plan::{Batch, Lease, Page, Unsent};
 use crate::relay::store::{Cleaned, Published, Store, StoreError};
 
 /// The outbox of one database file.
@@ -158,13 +158,13 @@ async fn unsent_rows(
 ) -> Result<Vec<Unsent>, sqlx::Error> {
     // A missing version counts as sent only where marks have been cleaned up: then it may have been
     // among them. Otherwise it is not there yet.
-    let rows: Vec<(i64, String, String, i64, String, String)> = sqlx::query_as(
+    let rows = sqlx::query(
         "select o.seq, o.aggregatetype, o.aggregateid, o.aggregate_version, o.payload,
                 case when o.aggregate_version = 1 or l.seq is not null then 'sent'
                      when q.seq is not null then 'quarantined'
                      when p.seq is null
                       and 0 < (select min(offset) from outbox_log where partition = ?1) then 'sent'
-                     else 'unsent' end
+                     else 'unsent' end as before
          from outbox o
          left join outbox p on p.aggregatetype = o.aggregatetype
                            and p.aggregateid = o.aggregateid
@@ -182,18 +182,7 @@ async fn unsent_rows(
     .bind(i64::try_from(max).unwrap_or(i64::MAX))
     .fetch_all(&db.read)
     .await?;
-    let unsent = |(seq, kind, id, version, payload, before): (_, _, _, _, _, String)| Unsent {
-        seq: i64::cast_unsigned(seq),
-        key: (kind, id),
-        version: i64::cast_unsigned(version),
-        payload,
-        before: match before.as_str() {
-            "sent" => Before::Sent,
-            "quarantined" => Before::Quarantined,
-            _ => Before::Unsent,
-        },
-    };
-    Ok(rows.into_iter().map(unsent).collect())
+    rows.iter().map(unsent).collect()
 }
 
 /// Whether the lease is still the partition's. Asked inside the transaction that depends on it.
@@ -318,16 +307,4 @@ async fn remove(
             .await?;
     }
     Ok(u64::try_from(seqs.len()).unwrap_or(u64::MAX))
-}
-
-impl From<SqlError> for StoreError {
-    fn from(error: SqlError) -> Self {
-        Self::Unavailable(error.into())
-    }
-}
-
-impl From<sqlx::Error> for StoreError {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Unavailable(error.into())
-    }
 }

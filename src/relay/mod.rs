@@ -1,13 +1,16 @@
 //! Moves events from the outbox into the log: nothing lost, nothing out of order for its key.
 //!
-//! `store.rs` is the port; `in_sqlite.rs` keeps lease, marks and floor beside the outbox, and in SQL
-//! the marks are the log. `plan.rs` decides which rows go now; `step.rs` is the loop.
+//! `store.rs` is the port; its adapters keep lease, marks and floor beside the outbox, and in SQL the
+//! marks are the log. `plan.rs` decides which rows go now; `step.rs` is the loop.
 //!
 //! There is no cursor over `seq`: a row is unsent until it has a mark. Several relays may run; a
 //! partition belongs to the one that holds its lease, and whoever lost it is refused inside the very
 //! transaction that would have written the marks.
 
+pub mod in_postgres;
 pub mod in_sqlite;
 pub mod plan;
 pub mod step;
 pub mod store;
+
+mod in_sql;

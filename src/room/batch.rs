@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use crate::base::ids::FanId;
 use crate::base::limits::{BATCH_MAX, BATCH_QUEUE_MAX};
 use crate::room::model::command::{
-    Checked, Claimed, Command, Joined, Joining, Origin, Outcome, Restored, Restoring,
+    Checked, Claimed, Command, Joined, Joining, Origin, Outcome, Restored, Restoring, Touched,
 };
 use crate::room::{StoreError, foreign};
 
@@ -118,6 +118,28 @@ impl Ask for Checking {
 
     fn answers(outcome: Outcome) -> Option<Vec<Checked>> {
         if let Outcome::Checked(answers) = outcome {
+            Some(answers)
+        } else {
+            None
+        }
+    }
+}
+
+/// A fan near their turn shows up.
+#[derive(Clone, Copy)]
+pub(super) struct Touching(pub(super) FanId);
+
+impl Ask for Touching {
+    type Answer = Touched;
+
+    fn command(asks: Vec<Self>) -> Command {
+        Command::Touch {
+            fans: asks.into_iter().map(|ask| ask.0).collect(),
+        }
+    }
+
+    fn answers(outcome: Outcome) -> Option<Vec<Touched>> {
+        if let Outcome::Touched(answers) = outcome {
             Some(answers)
         } else {
             None

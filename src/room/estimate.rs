@@ -1,4 +1,5 @@
-//! What a fan is told: position, ETA, reach, and when to ask again. All from a board and a place.
+//! What a fan is told beside the position: ETA, reach, and when to ask again. All from a board and a
+//! place.
 //!
 //! Nothing here asks the room, so two million polls cost it nothing. Times come from Little's law:
 //! whoever has n places before them waits n ÷ pace. They are ranges, and when a range has to rise its
@@ -9,8 +10,9 @@ use crate::base::limits::{
     ETA_HALF_S_MAX, ETA_SLACK_S, POLL_MS_MAX, POLL_MS_MIN, POLL_NEAR_MS, POLLS_PER_ETA,
 };
 use crate::base::time::Timestamp;
-use crate::room::model::command::{Board, Cause, Gap, RoomState};
-use crate::room::model::{place_of, seats_per_fan_milli};
+use crate::room::model::command::{Board, Cause, RoomState};
+use crate::room::model::seats_per_fan_milli;
+use crate::room::position::position;
 
 /// Half the width of a range, in thousandths, until the pace has been measured.
 const SPREAD_MILLI_UNKNOWN: u64 = 200;
@@ -29,31 +31,6 @@ pub struct Eta {
     pub high: u64,
     /// Why it may have risen.
     pub cause: Option<Cause>,
-}
-
-/// At most this many are called before and with this place: 1 is next. Never rises while no lost fan
-/// comes back.
-pub fn position(board: &Board, place: Place) -> u64 {
-    let ahead = place.0.saturating_sub(board.serving.0);
-    let empty: u64 = board
-        .gaps
-        .iter()
-        .map(|gap| empty_ahead(gap, board.serving, place))
-        .sum();
-    ahead.saturating_sub(empty).max(1)
-}
-
-/// Numbers of a gap between `serving` and `place` that surely nobody holds: all who came back are
-/// taken to stand there.
-fn empty_ahead(gap: &Gap, serving: Place, place: Place) -> u64 {
-    let (first, last) = (place_of(gap.first).0, place_of(gap.last).0);
-    let is_inside = first <= place.0 && place.0 <= last;
-    let from = first.max(serving.0.saturating_add(1));
-    let to = last.min(place.0.saturating_sub(1));
-    let others = gap.restored.saturating_sub(u64::from(is_inside));
-    (to.saturating_add(1))
-        .saturating_sub(from)
-        .saturating_sub(others)
 }
 
 /// Places per 1,000 seconds: as measured, else what the rate promises. 0 = nobody is called.
@@ -218,6 +195,8 @@ mod tests {
             now: at(0),
             uncopied: 0,
             leader: None,
+            draw: None,
+            empty: 0,
         }
     }
 
@@ -281,35 +260,6 @@ mod tests {
             room.restoring_until = (state == RoomState::Restoring).then_some(at(5_000));
             let seconds = eta(&room, Place(10), at(0)).map(|eta| eta.seconds);
             assert_eq!(seconds, expected, "{state:?} at {rate}");
-        }
-    }
-
-    #[test]
-    fn gaps_ahead_are_not_counted_but_for_those_who_came_back() {
-        let gap = Gap {
-            first: Number(11),
-            last: Number(20),
-            restored: 3,
-        };
-        // serving, place, position
-        let rows = [
-            (0, 10, 10),
-            (0, 21, 14),
-            (5, 21, 9),
-            (15, 21, 4),
-            (0, 15, 13),
-            (25, 30, 5),
-            (9, 9, 1),
-        ];
-        for (serving, place, expected) in rows {
-            let mut room = board(1);
-            room.serving = Place(serving);
-            room.gaps = vec![gap];
-            assert_eq!(
-                position(&room, Place(place)),
-                expected,
-                "{place} at {serving}"
-            );
         }
     }
 

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use crate::base::ids::{FanId, Place};
 use crate::base::time::Timestamp;
 use crate::room::model::command::{Change, Folded, LedgerEntry};
-use crate::room::model::place_of;
 
 /// A ledger read to its end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,15 +24,16 @@ impl Fold {
         self.at = self.at.max(entry.at);
         match &entry.change {
             Change::Called(called) => {
-                for (fan, number) in &called.fans {
-                    let place = place_of(*number);
-                    self.fans.insert(
-                        *fan,
-                        Folded::Called {
-                            until: called.until,
-                            place,
-                        },
-                    );
+                for (fan, place) in &called.fans {
+                    let (until, place) = (called.until, *place);
+                    self.fans.insert(*fan, Folded::Called { until, place });
+                }
+            }
+            // A slot that ended at the call.
+            Change::Absent { fans } => {
+                for (fan, place) in fans {
+                    let (until, place) = (entry.at, *place);
+                    self.fans.insert(*fan, Folded::Called { until, place });
                 }
             }
             Change::Claimed { fan, until } | Change::Extended { fan, until } => {
@@ -71,7 +71,7 @@ impl Fold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::ids::{FencingToken, Generation, Number};
+    use crate::base::ids::{FencingToken, Generation};
     use crate::base::time::Timestamp;
     use crate::room::model::command::{Called, Ended, Why};
 
@@ -79,9 +79,9 @@ mod tests {
         Timestamp::from_unix_ms(ms)
     }
 
-    fn called(fan: FanId, number: u64) -> Change {
+    fn called(fan: FanId, place: u64) -> Change {
         Change::Called(Called {
-            fans: vec![(fan, Number(number))],
+            fans: vec![(fan, Place(place))],
             until: at(60),
             rate: 1,
             window_ms: 1_000,
@@ -95,7 +95,10 @@ mod tests {
     #[test]
     fn the_last_entry_says_where_a_fan_stands() {
         let (fan, place) = (FanId([1; 16]), Place(7));
-        let rows: [(Vec<Change>, Option<Folded>); 6] = [
+        let absent = Change::Absent {
+            fans: vec![(fan, place)],
+        };
+        let rows: [(Vec<Change>, Option<Folded>); 8] = [
             (
                 vec![called(fan, 7)],
                 Some(Folded::Called {
@@ -134,6 +137,17 @@ mod tests {
                     },
                 ],
                 Some(Folded::Ended(Ended::Used)),
+            ),
+            (
+                vec![absent.clone()],
+                Some(Folded::Called {
+                    until: at(0),
+                    place,
+                }),
+            ),
+            (
+                vec![absent, Change::Returned { fan, place }],
+                Some(Folded::Returned { place }),
             ),
             (vec![Change::Claimed { fan, until: at(90) }], None),
         ];

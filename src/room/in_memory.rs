@@ -89,7 +89,10 @@ impl InMemory {
             let is_foreign = match &error {
                 SqlError::Schema(_) => true,
                 SqlError::Database(error) => is_damage(error),
-                SqlError::Unfit(_) | SqlError::Unfinished(_) => false,
+                SqlError::Unfit(_)
+                | SqlError::Away(_)
+                | SqlError::Moved
+                | SqlError::Unfinished(_) => false,
             };
             let error = anyhow::Error::new(error).context(naming());
             if is_foreign {

@@ -28,11 +28,13 @@ pub enum Key {
     Quota,
     /// Entries that SQL does not have yet.
     Ledger,
+    /// With presence: when fans of the queue last showed up.
+    Seen,
 }
 
 impl Key {
     /// Every key that a show may have.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Room,
         Self::Seq,
         Self::Queue,
@@ -42,6 +44,7 @@ impl Key {
         Self::Claimed,
         Self::Quota,
         Self::Ledger,
+        Self::Seen,
     ];
 
     /// The key's last part, which is also its name in the head of a script.
@@ -56,6 +59,7 @@ impl Key {
             Self::Claimed => "claimed",
             Self::Quota => "quota",
             Self::Ledger => "ledger",
+            Self::Seen => "seen",
         }
     }
 

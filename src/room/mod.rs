@@ -1,9 +1,10 @@
 //! Who is next: the port to the shared state of waiting rooms, and the typed way to use it.
 //!
 //! `model/` is the definition of a room. `in_memory.rs` is that definition behind a lock, with a
-//! journal. `batch.rs` gathers what many requests ask at once into one command. `estimate.rs` turns
-//! a board and a place into a position and an ETA, without asking the room at all. `draw.rs` gives
-//! numbers their places where a show draws. `fold.rs` reads a ledger back into standings, for a mend.
+//! journal. `batch.rs` gathers what many requests ask at once into one command. `draw.rs` gives
+//! numbers their places where a show draws; `position.rs` and `estimate.rs` turn a board and a place
+//! into a position and an ETA, without asking the room at all. `fold.rs` reads a ledger back into
+//! standings, for a mend.
 
 pub mod draw;
 pub mod estimate;
@@ -12,6 +13,7 @@ pub mod in_memory;
 pub mod in_redis;
 pub mod keys;
 pub mod model;
+pub mod position;
 pub mod quota;
 
 mod batch;
@@ -25,11 +27,12 @@ use async_trait::async_trait;
 use crate::base::ids::{FanId, Number, ShowId};
 use crate::base::limits::BATCHED_SHOWS_MAX;
 use crate::base::time::Timestamp;
-use crate::room::batch::{Batch, Checking, Claiming};
+use crate::room::batch::{Batch, Checking, Claiming, Touching};
+use crate::room::draw::Seed;
 use crate::room::model::command::{
-    AfterRevoke, Board, Checked, Claimed, Command, Configure, Configured, Consumed, Extended,
-    Joined, Joining, LedgerEntry, Left, Mend, Mended, Outcome, Restored, Restoring, Revoked, Stock,
-    Tick, Ticked,
+    AfterRevoke, Board, Checked, Claimed, Command, Configure, Configured, Consumed, DrawOpened,
+    Extended, Frozen, Joined, Joining, LedgerEntry, Left, Mend, Mended, Outcome, Restored,
+    Restoring, Revoked, Stock, Tick, Ticked, Touched,
 };
 
 /// The shared state of waiting rooms.
@@ -91,13 +94,14 @@ pub struct Rooms {
     batches: Arc<Mutex<BTreeMap<ShowId, Arc<Batches>>>>,
 }
 
-/// The four questions that many fans of a show ask at once.
+/// The five questions that many fans of a show ask at once.
 #[derive(Default)]
 struct Batches {
     join: Arc<Batch<Joining>>,
     claim: Arc<Batch<Claiming>>,
     check: Arc<Batch<Checking>>,
     restore: Arc<Batch<Restoring>>,
+    touch: Arc<Batch<Touching>>,
 }
 
 impl Debug for Rooms {
@@ -158,6 +162,37 @@ impl Rooms {
             .restore
             .ask(restoring, |command| self.send(show, command))
             .await
+    }
+
+    /// With presence: a fan near their turn shows that they are there. Batched.
+    pub async fn touch(&self, show: &ShowId, fan: FanId) -> Result<Touched, StoreError> {
+        let batches = self.batches(show);
+        batches
+            .touch
+            .ask(Touching(fan), |command| self.send(show, command))
+            .await
+    }
+
+    /// The draw is due: settles who takes part.
+    pub async fn freeze(&self, show: &ShowId) -> Result<Frozen, StoreError> {
+        let Outcome::Frozen(frozen) = self.send(show, Command::Freeze).await? else {
+            return Err(foreign());
+        };
+        Ok(frozen)
+    }
+
+    /// Opens the draw, and with it the room. SQL must have size and seed first.
+    pub async fn open_draw(
+        &self,
+        show: &ShowId,
+        size: u64,
+        seed: Seed,
+    ) -> Result<DrawOpened, StoreError> {
+        let command = Command::OpenDraw { size, seed };
+        let Outcome::DrawOpened(opened) = self.send(show, command).await? else {
+            return Err(foreign());
+        };
+        Ok(opened)
     }
 
     /// An admitter asks to call the next fans.

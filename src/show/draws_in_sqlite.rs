@@ -1,11 +1,11 @@
 //! Draws in SQLite: one row an edition, each column written once. `in_sqlite.rs` calls.
 
-use sqlx::Row;
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::sqlite::SqliteConnection;
 
-use crate::base::ids::{Edition, Malformed, Number, ShowId};
+use crate::base::ids::{Edition, ShowId};
 use crate::driver::sqlite::Sqlite;
-use crate::show::draw::{self, Draw, DrawFact, Entered, Sealed};
+use crate::show::draw::{self, DrawFact, Entered};
+use crate::show::in_sql::int;
 use crate::show::in_sqlite::{begin, insert_audit, load};
 use crate::show::{Change, StoreError};
 
@@ -73,28 +73,4 @@ async fn keep_beacon(
     .execute(tx)
     .await?;
     Ok(())
-}
-
-/// The columns of `draws` beside a show's own; none where they are null.
-pub(super) fn read(row: &SqliteRow) -> Result<Option<Draw>, StoreError> {
-    let Some(secret) = row.try_get::<Option<String>, _>("secret")? else {
-        return Ok(None);
-    };
-    let commitment: String = row.try_get("commitment")?;
-    let size: Option<i64> = row.try_get("size")?;
-    let seed: Option<String> = row.try_get("seed")?;
-    let foreign = |error: Malformed| StoreError::Corrupt(error.into());
-    Ok(Some(Draw {
-        sealed: Sealed {
-            secret: secret.parse().map_err(foreign)?,
-            commitment: commitment.parse().map_err(foreign)?,
-        },
-        size: size.map(|size| Number(size.unsigned_abs())),
-        beacon_value: row.try_get("beacon_value")?,
-        seed: seed.map(|seed| seed.parse()).transpose().map_err(foreign)?,
-    }))
-}
-
-fn int(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }

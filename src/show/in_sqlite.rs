@@ -1,15 +1,14 @@
 //! Shows in SQLite: one row a show, the copied ledger, the audit.
 
 use async_trait::async_trait;
-use sqlx::sqlite::{SqliteConnection, SqliteRow};
-use sqlx::{Row, Sqlite as Db, Transaction};
+use sqlx::sqlite::SqliteConnection;
+use sqlx::{Sqlite as Db, Transaction};
 
-use crate::base::ids::{Edition, Generation, Number, Place, ShowId};
-use crate::base::time::Timestamp;
-use crate::driver::sql::SqlError;
+use crate::base::ids::{Edition, Generation, Number, ShowId};
 use crate::driver::sqlite::Sqlite;
 use crate::show::draw::{DrawFact, Entered};
 use crate::show::draws_in_sqlite as draws;
+use crate::show::in_sql::{int, read_ledger, read_show};
 use crate::show::settings::Settings;
 use crate::show::{Change, Checkpoint, LedgerRow, Put, Show, Store, StoreError};
 
@@ -23,18 +22,6 @@ impl InSqlite {
     /// A store over an open database.
     pub fn new(db: Sqlite) -> Self {
         Self { db }
-    }
-}
-
-impl From<SqlError> for StoreError {
-    fn from(error: SqlError) -> Self {
-        Self::Unavailable(error.into())
-    }
-}
-
-impl From<sqlx::Error> for StoreError {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Unavailable(error.into())
     }
 }
 
@@ -359,51 +346,4 @@ pub(super) async fn insert_audit(
 
 pub(super) async fn begin(db: &Sqlite) -> Result<Transaction<'static, Db>, sqlx::Error> {
     db.write.begin_with("begin immediate").await
-}
-
-fn read_show(row: &SqliteRow) -> Result<Show, StoreError> {
-    let id: String = row.try_get("show")?;
-    let settings: String = row.try_get("settings")?;
-    let verb: Option<String> = row.try_get("verb")?;
-    let verb_version: Option<i64> = row.try_get("verb_version")?;
-    Ok(Show {
-        id: id
-            .parse()
-            .map_err(|e| StoreError::Corrupt(anyhow::Error::new(e).context(id)))?,
-        version: count(row, "version")?,
-        settings: serde_json::from_str(&settings).map_err(|e| StoreError::Corrupt(e.into()))?,
-        verb: verb_version.map(i64::unsigned_abs).zip(verb),
-        state: row.try_get("state")?,
-        edition: Edition(count(row, "edition")?),
-        generation: Generation(count(row, "generation")?),
-        mended: Generation(count(row, "mended")?),
-        ceiling: Number(count(row, "ceiling")?),
-        draw: draws::read(row)?,
-        issued: Number(count(row, "issued")?),
-        serving: Place(count(row, "serving")?),
-        waiting: count(row, "waiting")?,
-        checkpoint_at: Timestamp::from_unix_ms(row.try_get("checkpoint_at_ms")?),
-    })
-}
-
-fn read_ledger(row: &SqliteRow) -> Result<LedgerRow, sqlx::Error> {
-    Ok(LedgerRow {
-        edition: Edition(count(row, "edition")?),
-        generation: Generation(count(row, "generation")?),
-        seq: count(row, "seq")?,
-        at: Timestamp::from_unix_ms(row.try_get("at_ms")?),
-        token: count(row, "token")?,
-        serving: Place(count(row, "serving")?),
-        kind: row.try_get("kind")?,
-        body: row.try_get("body")?,
-    })
-}
-
-fn count(row: &SqliteRow, column: &str) -> Result<u64, sqlx::Error> {
-    row.try_get::<i64, _>(column)
-        .map(|value| value.max(0).unsigned_abs())
-}
-
-fn int(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }

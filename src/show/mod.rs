@@ -2,10 +2,13 @@
 //! generation, number ceiling, draw, checkpoint and ledger.
 
 pub mod draw;
+pub mod in_postgres;
 pub mod in_sqlite;
 pub mod settings;
 
+mod draws_in_postgres;
 mod draws_in_sqlite;
+mod in_sql;
 
 use std::fmt::Debug;
 

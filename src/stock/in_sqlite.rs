@@ -10,12 +10,12 @@ use sqlx::SqliteConnection;
 
 use crate::base::ids::ShowId;
 use crate::base::time::{Clock, Timestamp};
-use crate::driver::sql::SqlError;
 use crate::driver::sqlite::Sqlite;
 use crate::event::SectionStock;
 use crate::log::inbox_in_sqlite::pass;
 use crate::log::outbox_in_sqlite::append;
 use crate::stock::count::Stock;
+use crate::stock::in_sql;
 use crate::stock::store::{Saved, Seats, Statement, Store, StoreError};
 
 /// The seats of one database file.
@@ -39,12 +39,7 @@ impl Store for InSqlite {
             sqlx::query_scalar("select distinct show from sections order by show")
                 .fetch_all(&self.db.read)
                 .await?;
-        ids.iter()
-            .map(|id| {
-                id.parse()
-                    .map_err(|e| StoreError::Corrupt(anyhow::Error::new(e)))
-            })
-            .collect()
+        in_sql::shows(&ids)
     }
 
     async fn count(&self, show: &ShowId) -> Result<Seats, StoreError> {
@@ -85,41 +80,25 @@ async fn sections(
     conn: &mut SqliteConnection,
     show: &ShowId,
 ) -> Result<Vec<SectionStock>, sqlx::Error> {
-    let rows: Vec<(String, i64, i64, i64)> = sqlx::query_as(
-        "select c.section, coalesce(sum(s.state = 'free'), 0),
-                coalesce(sum(s.state = 'held'), 0), coalesce(sum(s.state = 'sold'), 0)
+    let rows = sqlx::query(
+        "select c.section, count(*) filter (where s.state = 'free') as free,
+                count(*) filter (where s.state = 'held') as held,
+                count(*) filter (where s.state = 'sold') as sold
          from sections c left join seats s on s.show = c.show and s.section = c.section
-         where c.show = ? group by c.section order by c.position",
+         where c.show = ? group by c.section, c.position order by c.position",
     )
     .bind(show.as_str())
     .fetch_all(conn)
     .await?;
-    let stock = |(name, free, held, sold): (String, i64, i64, i64)| SectionStock {
-        name,
-        free: free.cast_unsigned(),
-        held: held.cast_unsigned(),
-        sold: sold.cast_unsigned(),
-    };
-    Ok(rows.into_iter().map(stock).collect())
+    rows.iter().map(in_sql::section).collect()
 }
 
 async fn said(conn: &mut SqliteConnection, show: &ShowId) -> Result<Option<Stock>, sqlx::Error> {
-    let row: Option<(i64, i64, i64, i64, Option<i64>, i64)> = sqlx::query_as(
-        "select version, free, held, sold, sold_out_at_ms, event_version
-         from show_stock where show = ?",
-    )
-    .bind(show.as_str())
-    .fetch_optional(conn)
-    .await?;
-    let stock = |(version, free, held, sold, sold_out_at, event_version)| Stock {
-        version: i64::cast_unsigned(version),
-        free: i64::cast_unsigned(free),
-        held: i64::cast_unsigned(held),
-        sold: i64::cast_unsigned(sold),
-        sold_out_at: Option::map(sold_out_at, Timestamp::from_unix_ms),
-        event_version: i64::cast_unsigned(event_version),
-    };
-    Ok(row.map(stock))
+    let row = sqlx::query("select * from show_stock where show = ?")
+        .bind(show.as_str())
+        .fetch_optional(conn)
+        .await?;
+    row.as_ref().map(in_sql::stock).transpose()
 }
 
 async fn say(conn: &mut SqliteConnection, statement: &Statement) -> Result<Saved, sqlx::Error> {
@@ -153,16 +132,4 @@ async fn say(conn: &mut SqliteConnection, statement: &Statement) -> Result<Saved
         append(conn, event).await?;
     }
     Ok(Saved::Now)
-}
-
-impl From<SqlError> for StoreError {
-    fn from(error: SqlError) -> Self {
-        Self::Unavailable(error.into())
-    }
-}
-
-impl From<sqlx::Error> for StoreError {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Unavailable(error.into())
-    }
 }

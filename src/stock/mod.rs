@@ -5,7 +5,10 @@
 //! are the truth, so a lost or repeated event does no harm.
 
 pub mod count;
+pub mod in_postgres;
 pub mod in_sqlite;
 pub mod step;
 pub mod store;
 pub mod used;
+
+mod in_sql;

@@ -6,15 +6,13 @@ use sqlx::{Row, SqliteConnection};
 
 use crate::base::ids::{HoldId, OrderId, ShowId, TicketId};
 use crate::base::time::Timestamp;
-use crate::event::ShowFacts;
-use crate::orders::in_sqlite::rows;
+use crate::orders::rows_in_sql as rows;
 use crate::orders::rules::hold::{NamedSeat, Offer, PlaceHold, Wish};
 use crate::orders::rules::order::PlaceOrder;
 use crate::orders::rules::{
     Hold, Order, Payment, PaymentId, Refusal, Status, Terms, hold, order, payment, seats,
 };
 use crate::orders::store::StoreError;
-use crate::show::settings::Settings;
 
 /// Free seats that are looked at first for neighbours. Only where there is no run among them are
 /// all seats of the section loaded.
@@ -99,19 +97,9 @@ async fn terms(tx: &mut SqliteConnection, show: &ShowId) -> Result<Option<Terms>
         .bind(show.as_str())
         .fetch_optional(tx)
         .await?;
-    let Some(settings) = settings else {
-        return Ok(None);
-    };
-    let settings: Settings = serde_json::from_str(&settings).map_err(rows::corrupt)?;
-    Ok(Some(Terms {
-        show: ShowFacts {
-            id: show.clone(),
-            name: settings.name,
-            starts_at: settings.starts_at,
-        },
-        hold_ms: settings.hold_ms,
-        holds_per_ticket: settings.holds_per_ticket,
-    }))
+    settings
+        .map(|settings| rows::terms(show, &settings))
+        .transpose()
 }
 
 /// The ticket's live holds whose time is not over.

@@ -1,10 +1,10 @@
 //! Idempotency keys on SQLite: marked, kept, released, forgotten.
 
-use sqlx::{Row, SqliteConnection};
+use sqlx::SqliteConnection;
 
 use crate::base::time::Timestamp;
 use crate::orders::idempotency::{self, Answer, Begun, Claimed, Key, Known};
-use crate::orders::in_sqlite::rows;
+use crate::orders::rows_in_sql as rows;
 use crate::orders::store::StoreError;
 
 /// Decides whether a request may proceed, and marks its key if it may.
@@ -31,22 +31,7 @@ async fn find(tx: &mut SqliteConnection, key: &Key) -> Result<Option<Known>, Sto
     .bind(&key.key)
     .fetch_optional(tx)
     .await?;
-    let Some(row) = row else { return Ok(None) };
-    let status: Option<i64> = row.try_get("status")?;
-    let answer = match status {
-        None => None,
-        Some(status) => Some(Answer {
-            status: status.try_into().map_err(rows::corrupt)?,
-            admission: row.try_get("admission")?,
-            body: row.try_get("body")?,
-        }),
-    };
-    Ok(Some(Known {
-        fingerprint: row.try_get("fingerprint")?,
-        answer,
-        in_flight_until: Timestamp::from_unix_ms(row.try_get("in_flight_until_ms")?),
-        at: Timestamp::from_unix_ms(row.try_get("at_ms")?),
-    }))
+    row.as_ref().map(rows::known).transpose()
 }
 
 async fn mark(

@@ -4,12 +4,11 @@
 //! begins as the file's one writer, so what a unit has read stays true until it commits. It runs in
 //! a task that outlives the request, so a request that is dropped leaves no transaction behind.
 //!
-//! `unit.rs` carries out decisions, `facts.rs` loads what they depend on, `rows.rs` is the form of the
-//! rows; `keys.rs` and `stock.rs` keep idempotency keys and seats.
+//! `unit.rs` carries out decisions, `facts.rs` loads what they depend on, `rows_in_sql.rs` beside this
+//! folder is the form of the rows; `keys.rs` and `stock.rs` keep idempotency keys and seats.
 
 mod facts;
 mod keys;
-mod rows;
 mod stock;
 mod unit;
 
@@ -21,11 +20,11 @@ use async_trait::async_trait;
 use crate::base::ids::{FanId, HoldId, IdSource, OrderId, ShowId};
 use crate::base::limits::{DOUBT_MS_MAX, FAN_ORDERS_MAX, KEY_KEPT_MS};
 use crate::base::time::Clock;
-use crate::driver::sql::SqlError;
 use crate::driver::sqlite::Sqlite;
 use crate::orders::answer;
 use crate::orders::idempotency::{Begun, Claimed, Key};
 use crate::orders::in_sqlite::unit::Unit;
+use crate::orders::rows_in_sql as rows;
 use crate::orders::rules::hold::PlaceHold;
 use crate::orders::rules::order::{Pay, PlaceOrder, Placed};
 use crate::orders::rules::payment::{Settled, Verdict};
@@ -261,29 +260,4 @@ impl Store for InSqlite {
 
 fn count<T>(items: &[T]) -> u32 {
     u32::try_from(items.len()).unwrap_or(u32::MAX)
-}
-
-impl From<SqlError> for StoreError {
-    fn from(error: SqlError) -> Self {
-        match error {
-            SqlError::Database(error) => error.into(),
-            SqlError::Schema(_) | SqlError::Unfit(_) | SqlError::Unfinished(_) => {
-                Self::Unavailable(error.into())
-            }
-        }
-    }
-}
-
-impl From<sqlx::Error> for StoreError {
-    fn from(error: sqlx::Error) -> Self {
-        let violates = error.as_database_error().is_some_and(|database| {
-            database.is_unique_violation() || database.is_check_violation()
-        });
-        // A unit reads as the one writer, so a constraint that is met means that a rule is wrong.
-        if violates {
-            Self::Corrupt(error.into())
-        } else {
-            Self::Unavailable(error.into())
-        }
-    }
 }

@@ -1,10 +1,10 @@
 //! Sections and seats on SQLite: made from a show's settings, and counted.
 
-use sqlx::{Row, SqliteConnection, SqlitePool};
+use sqlx::{SqliteConnection, SqlitePool};
 
 use crate::base::ids::ShowId;
 use crate::event::SectionStock;
-use crate::orders::in_sqlite::rows;
+use crate::orders::rows_in_sql as rows;
 use crate::orders::store::{Reconciled, StoreError};
 use crate::show::settings::Section;
 
@@ -168,17 +168,5 @@ pub(super) async fn by_section(
     .bind(show.as_str())
     .fetch_all(read)
     .await?;
-    let count = |row: &sqlx::sqlite::SqliteRow, column| {
-        let count: i64 = row.try_get(column)?;
-        u64::try_from(count).map_err(rows::corrupt)
-    };
-    let stock = |row| {
-        Ok(SectionStock {
-            name: Row::try_get(row, "section")?,
-            free: count(row, "free")?,
-            held: count(row, "held")?,
-            sold: count(row, "sold")?,
-        })
-    };
-    found.iter().map(stock).collect()
+    found.iter().map(rows::section_stock).collect()
 }

@@ -10,7 +10,8 @@ use crate::event::{Envelope, Event};
 use crate::log::outbox_in_sqlite as outbox;
 use crate::orders::answer;
 use crate::orders::idempotency::{Answer, Claimed};
-use crate::orders::in_sqlite::{keys, rows};
+use crate::orders::in_sqlite::keys;
+use crate::orders::rows_in_sql as rows;
 use crate::orders::rules::{Buyer, Decision, Hold, Order, Payment, Refusal, Taken, Write};
 use crate::orders::store::{StoreError, Told};
 

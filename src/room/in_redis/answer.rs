@@ -4,13 +4,15 @@ use anyhow::{Context, bail};
 use redis::Value;
 
 use crate::base::ids::{Edition, FencingToken, Generation, Number, Place};
+use crate::base::limits::DRAW_SIZE_MAX;
 use crate::base::time::Timestamp;
 use crate::room::in_redis::entry::entry;
 use crate::room::in_redis::reply::Reply;
 use crate::room::in_redis::scripts::Name;
 use crate::room::model::command::{
-    Board, Cause, Checked, Claimed, Configured, Consumed, Extended, Gap, Gone, Joined, Left,
-    Measured, Mended, Outcome, Restored, Revoked, RoomState, Step, Stock, Ticked, Why,
+    Board, Cause, Checked, Claimed, Configured, Consumed, Draw, DrawOpened, Extended, Frozen, Gap,
+    Gone, Joined, Left, Measured, Mended, Outcome, Restored, Revoked, RoomState, Step, Stock,
+    Ticked, Touched, Why,
 };
 
 /// What a script has answered.
@@ -39,6 +41,14 @@ pub(super) fn answer(name: Name, value: Value) -> anyhow::Result<Outcome> {
         (Name::Leave, "unknown") => Outcome::Left(Left::Unknown),
         (Name::Revoke, "revoked") => Outcome::Revoked(each(&mut reply, revoked)?),
         (Name::Restore, "restored") => Outcome::Restored(each(&mut reply, restored)?),
+        (Name::Touch, "touched") => Outcome::Touched(each(&mut reply, touched)?),
+        (Name::Freeze, "frozen") => Outcome::Frozen(Frozen::At {
+            size: reply.number()?,
+        }),
+        (Name::Freeze, "not_due") => Outcome::Frozen(Frozen::NotDue),
+        (Name::OpenDraw, "now") => Outcome::DrawOpened(DrawOpened::Now),
+        (Name::OpenDraw, "before") => Outcome::DrawOpened(DrawOpened::Before),
+        (Name::OpenDraw, "refused") => Outcome::DrawOpened(DrawOpened::Refused),
         (Name::Configure, "now") => Outcome::Configured(Configured::Now),
         (Name::Configure, "before") => Outcome::Configured(Configured::Before),
         (Name::Stock | Name::RaiseCeiling | Name::Trim, "done") => Outcome::Done,
@@ -82,6 +92,9 @@ fn joined(reply: &mut Reply) -> anyhow::Result<Joined> {
         },
         "kept" => Joined::Kept {
             number: Number(reply.number()?),
+        },
+        "drawn" => Joined::Drawn {
+            place: Place(reply.number()?),
         },
         "admitted" => Joined::Admitted {
             until: reply.time()?,
@@ -131,11 +144,20 @@ fn restored(reply: &mut Reply) -> anyhow::Result<Restored> {
     let restored = match word.as_str() {
         "void" => nothing(reply, Restored::Void)?,
         "ahead" => nothing(reply, Restored::Ahead)?,
+        "placeless" => nothing(reply, Restored::Placeless)?,
         "again" => nothing(reply, Restored::Waiting)?,
         "passed" => nothing(reply, Restored::Returned)?,
         other => Restored::Known(claimed_as(other, reply)?),
     };
     Ok(restored)
+}
+
+fn touched(reply: &mut Reply) -> anyhow::Result<Touched> {
+    match reply.text()?.as_str() {
+        "waiting" => Ok(Touched::Waiting),
+        "elsewhere" => Ok(Touched::Elsewhere),
+        other => bail!("{other} is no answer to a touch"),
+    }
 }
 
 fn checked(reply: &mut Reply) -> anyhow::Result<Checked> {
@@ -188,7 +210,24 @@ fn step(reply: &mut Reply) -> anyhow::Result<Step> {
         issued: Number(reply.number()?),
         ceiling: Number(reply.number()?),
         uncopied: usize::try_from(reply.number()?)?,
+        opening: reply.number()? == 1,
+        draw: draw(reply)?,
     })
+}
+
+/// Size and seed, or nothing for either.
+fn draw(reply: &mut Reply) -> anyhow::Result<Option<Draw>> {
+    let (size, seed) = (reply.maybe_number()?, reply.text()?);
+    let seed = match seed.as_str() {
+        "" => None,
+        seed => Some(seed.parse().with_context(|| format!("{seed} is no seed"))?),
+    };
+    match size {
+        Some(size) if DRAW_SIZE_MAX < size => bail!("{size} is beyond the largest draw"),
+        Some(size) => Ok(Some(Draw { size, seed })),
+        None if seed.is_some() => bail!("a draw has a seed and no size"),
+        None => Ok(None),
+    }
 }
 
 fn state(reply: &mut Reply) -> anyhow::Result<RoomState> {
@@ -206,6 +245,7 @@ fn board(reply: &mut Reply) -> anyhow::Result<Board> {
     let issued = Number(reply.number()?);
     let (waiting, standby, live) = (reply.number()?, reply.number()?, reply.number()?);
     let uncopied = usize::try_from(reply.number()?)?;
+    let empty = reply.number()?;
     Ok(Board {
         version: reply.number()?,
         verb_version: reply.number()?,
@@ -226,6 +266,8 @@ fn board(reply: &mut Reply) -> anyhow::Result<Board> {
         restoring_until: reply.maybe_time()?,
         now,
         uncopied,
+        draw: draw(reply)?,
+        empty,
         leader: Some(reply.text()?).filter(|holder| !holder.is_empty()),
     })
 }

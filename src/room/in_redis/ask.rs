@@ -1,12 +1,15 @@
 //! Commands as a script's name and arguments.
 
 use crate::base::ids::FanId;
-use crate::base::limits::{LEASE_TTL_MS, LEDGER_UNCOPIED_MAX, TICK_CALLS_MAX};
+use crate::base::limits::{
+    DRAW_SIZE_MAX, LEASE_TTL_MS, LEDGER_UNCOPIED_MAX, PRESENT_MS, TICK_CALLS_MAX, TICK_LOOKED_MAX,
+    TICK_PLACES_MAX,
+};
 use crate::base::time::Timestamp;
 use crate::room::in_redis::scripts::Name;
 use crate::room::model::command::{
-    AfterRevoke, Command, Configure, Finish, Folded, Joining, Mend, Origin, Restoring, Settings,
-    Stock, Tick,
+    AfterRevoke, Command, Configure, Drawn, Finish, Folded, Joining, Mend, Origin, Restoring,
+    Settings, Stock, Tick,
 };
 use crate::room::model::seats_per_fan_milli;
 
@@ -77,6 +80,12 @@ pub(super) fn ask(command: &Command) -> Ask {
             (Name::Revoke, args.text(then).fans(fans))
         }
         Command::Restore { restoring } => (Name::Restore, restore(restoring)),
+        Command::Touch { fans } => (Name::Touch, args.fans(fans)),
+        Command::Freeze => (Name::Freeze, args.number(DRAW_SIZE_MAX)),
+        Command::OpenDraw { size, seed } => {
+            let args = args.number(*size).text(&seed.to_string());
+            (Name::OpenDraw, args)
+        }
         Command::Configure(asked) => (Name::Configure, configure(asked)),
         Command::Stock(told) => (
             Name::Stock,
@@ -114,7 +123,7 @@ fn join(joining: &[Joining]) -> Args {
 }
 
 fn tick(asked: &Tick) -> Args {
-    Args::default()
+    let args = Args::default()
         .text(&asked.holder)
         .number(asked.want.min(TICK_CALLS_MAX))
         .number(asked.lease_ttl_ms)
@@ -125,6 +134,22 @@ fn tick(asked: &Tick) -> Args {
         .number(asked.measured.spread_milli)
         .text(asked.measured.cause.map_or("", |cause| cause.word()))
         .number(asked.measured.seats_per_fan_milli)
+        .number(TICK_LOOKED_MAX)
+        .number(PRESENT_MS);
+    match &asked.drawn {
+        Some(drawn) => args
+            .text(&drawn.seed.to_string())
+            .number(drawn.serving.0)
+            .text(&numbers(drawn)),
+        None => args.text("").text("").text(""),
+    }
+}
+
+/// A space between.
+fn numbers(drawn: &Drawn) -> String {
+    let numbers = drawn.numbers.iter().take(TICK_PLACES_MAX);
+    let numbers: Vec<String> = numbers.map(ToString::to_string).collect();
+    numbers.join(" ")
 }
 
 fn restore(restoring: &[Restoring]) -> Args {
@@ -133,6 +158,7 @@ fn restore(restoring: &[Restoring]) -> Args {
             .number(pass.number.0)
             .number(pass.edition.0)
             .number(pass.generation.0)
+            .maybe(pass.place.map(|place| place.0))
     })
 }
 
@@ -145,8 +171,13 @@ fn configure(asked: &Configure) -> Args {
         .number(asked.version)
         .maybe(verb)
         .text(state)
-        .number(asked.settings.window_ms);
+        .number(asked.settings.window_ms)
+        .number(draws(&asked.settings));
     settings(args, &asked.settings)
+}
+
+fn draws(settings: &Settings) -> u64 {
+    u64::from(settings.draw.is_some())
 }
 
 /// The settings as fields: whole for the board, and one by one what scripts decide by.
@@ -162,6 +193,8 @@ fn settings(args: Args, settings: &Settings) -> Args {
         ("ticket_ttl_max_ms", settings.ticket_ttl_max_ms),
         ("waiting_max", settings.waiting_max),
         ("stock_guard", u64::from(settings.stock_guard)),
+        ("draws", draws(settings)),
+        ("require_presence", u64::from(settings.require_presence)),
     ];
     let args = numbers
         .into_iter()
@@ -223,6 +256,7 @@ fn finish(rest: &Finish) -> Args {
     let verb = rest.configure.verb;
     // A loss while the last one was being mended: what was before is the verb's, or the hours'.
     let state = rest.state_before();
+    let seed = rest.draw.and_then(|draw| draw.seed);
     let args = Args::default()
         .number(rest.generation.0)
         .text(state.word())
@@ -232,6 +266,9 @@ fn finish(rest: &Finish) -> Args {
         .number(rest.ceiling.0)
         .number(rest.restoring_ms)
         .time(rest.not_before)
+        .number(draws(&rest.configure.settings))
+        .maybe(rest.draw.map(|draw| draw.size))
+        .text(&seed.map_or(String::new(), |seed| seed.to_string()))
         .field("version")
         .number(rest.configure.version)
         .field("verb_version")

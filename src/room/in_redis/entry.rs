@@ -3,7 +3,7 @@
 use anyhow::{anyhow, bail};
 use redis::Value;
 
-use crate::base::ids::{FanId, FencingToken, Generation, Number, Place};
+use crate::base::ids::{FanId, FencingToken, Generation, Place};
 use crate::room::in_redis::answer::why;
 use crate::room::in_redis::reply::Reply;
 use crate::room::model::command::{Called, Change, Ended, LedgerEntry};
@@ -28,6 +28,9 @@ fn change(reply: &mut Reply) -> anyhow::Result<Change> {
     if change == "called" {
         return Ok(Change::Called(called(reply)?));
     }
+    if change == "absent" {
+        return Ok(Change::Absent { fans: fans(reply)? });
+    }
     let fan = reply.field("fan")?.fan()?;
     match change.as_str() {
         "claimed" => Ok(Change::Claimed {
@@ -50,23 +53,27 @@ fn change(reply: &mut Reply) -> anyhow::Result<Change> {
     }
 }
 
-fn called(reply: &mut Reply) -> anyhow::Result<Called> {
+fn fans(reply: &mut Reply) -> anyhow::Result<Vec<(FanId, Place)>> {
     let fans = reply.field("fans")?.bytes()?;
-    let numbers = reply.field("numbers")?.text()?;
-    let numbers: Vec<u64> = numbers
+    let places = reply.field("places")?.text()?;
+    let places: Vec<u64> = places
         .split(' ')
         .map(str::parse)
         .collect::<Result<_, _>>()
-        .map_err(|_| anyhow!("{numbers} are no numbers"))?;
-    if fans.len() != 16 * numbers.len() {
-        bail!("{} bytes are not {} fans", fans.len(), numbers.len());
+        .map_err(|_| anyhow!("{places} are no places"))?;
+    if fans.len() != 16 * places.len() {
+        bail!("{} bytes are not {} fans", fans.len(), places.len());
     }
-    let fans = fans.chunks_exact(16).zip(numbers).map(|(bytes, number)| {
+    let fans = fans.chunks_exact(16).zip(places).map(|(bytes, place)| {
         let bytes = bytes.try_into().expect("chunks of sixteen");
-        (FanId(bytes), Number(number))
+        (FanId(bytes), Place(place))
     });
+    Ok(fans.collect())
+}
+
+fn called(reply: &mut Reply) -> anyhow::Result<Called> {
     Ok(Called {
-        fans: fans.collect(),
+        fans: fans(reply)?,
         until: reply.field("until")?.time()?,
         rate: reply.field("rate")?.number()?,
         window_ms: reply.field("window_ms")?.number()?,

@@ -108,10 +108,16 @@ impl Store for InRedis {
 fn lane(name: Name) -> Lane {
     match name {
         Name::Check => Lane::Request(Duration::from_millis(CHECK_DEADLINE_MS)),
-        Name::Join | Name::Claim | Name::Restore | Name::Leave | Name::Extend | Name::Consume => {
-            Lane::Request(Duration::from_millis(ROOM_DEADLINE_MS))
-        }
+        Name::Join
+        | Name::Claim
+        | Name::Restore
+        | Name::Touch
+        | Name::Leave
+        | Name::Extend
+        | Name::Consume => Lane::Request(Duration::from_millis(ROOM_DEADLINE_MS)),
         Name::Tick
+        | Name::Freeze
+        | Name::OpenDraw
         | Name::Revoke
         | Name::Configure
         | Name::Stock

@@ -2,8 +2,18 @@
 
 use crate::driver::redis::Script;
 use crate::room::keys::Key::{
-    self, Admissions, Claimed, Ledger, Queue, Quota, Returned, Room, Seq, Standby,
+    self, Admissions, Claimed, Ledger, Queue, Quota, Returned, Room, Seen, Seq, Standby,
 };
+
+/// A script's text: the parts that it shares with others, and what is its own.
+macro_rules! script {
+    ($name:literal $(, $part:literal)*) => {
+        concat!(
+            $(include_str!(concat!("../../../lua/part/", $part, ".lua")),)*
+            include_str!(concat!("../../../lua/room/", $name, ".lua"))
+        )
+    };
+}
 
 /// One script of `lua/room/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +27,9 @@ pub enum Name {
     Leave,
     Revoke,
     Restore,
+    Touch,
+    Freeze,
+    OpenDraw,
     Configure,
     Stock,
     RaiseCeiling,
@@ -52,7 +65,7 @@ pub enum ScriptClock {
 
 impl Name {
     /// Every script.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 22] = [
         Self::Join,
         Self::Tick,
         Self::Claim,
@@ -62,6 +75,9 @@ impl Name {
         Self::Leave,
         Self::Revoke,
         Self::Restore,
+        Self::Touch,
+        Self::Freeze,
+        Self::OpenDraw,
         Self::Configure,
         Self::Stock,
         Self::RaiseCeiling,
@@ -77,25 +93,28 @@ impl Name {
     /// The script's text.
     pub const fn text(self) -> &'static str {
         match self {
-            Self::Join => include_str!("../../../lua/room/join.lua"),
-            Self::Tick => include_str!("../../../lua/room/tick.lua"),
-            Self::Claim => include_str!("../../../lua/room/claim.lua"),
-            Self::Check => include_str!("../../../lua/room/check.lua"),
-            Self::Extend => include_str!("../../../lua/room/extend.lua"),
-            Self::Consume => include_str!("../../../lua/room/consume.lua"),
-            Self::Leave => include_str!("../../../lua/room/leave.lua"),
-            Self::Revoke => include_str!("../../../lua/room/revoke.lua"),
-            Self::Restore => include_str!("../../../lua/room/restore.lua"),
-            Self::Configure => include_str!("../../../lua/room/configure.lua"),
-            Self::Stock => include_str!("../../../lua/room/stock.lua"),
-            Self::RaiseCeiling => include_str!("../../../lua/room/raise_ceiling.lua"),
-            Self::MendBegin => include_str!("../../../lua/room/mend_begin.lua"),
-            Self::MendCopy => include_str!("../../../lua/room/mend_copy.lua"),
-            Self::MendFold => include_str!("../../../lua/room/mend_fold.lua"),
-            Self::MendFinish => include_str!("../../../lua/room/mend_finish.lua"),
-            Self::Board => include_str!("../../../lua/room/board.lua"),
-            Self::Ledger => include_str!("../../../lua/room/ledger.lua"),
-            Self::Trim => include_str!("../../../lua/room/trim.lua"),
+            Self::Join => script!("join"),
+            Self::Tick => script!("tick", "enter", "hours", "quota", "next"),
+            Self::Claim => script!("claim"),
+            Self::Check => script!("check"),
+            Self::Extend => script!("extend"),
+            Self::Consume => script!("consume"),
+            Self::Leave => script!("leave"),
+            Self::Revoke => script!("revoke"),
+            Self::Restore => script!("restore"),
+            Self::Touch => script!("touch"),
+            Self::Freeze => script!("freeze"),
+            Self::OpenDraw => script!("open_draw", "enter"),
+            Self::Configure => script!("configure", "enter"),
+            Self::Stock => script!("stock", "enter"),
+            Self::RaiseCeiling => script!("raise_ceiling"),
+            Self::MendBegin => script!("mend_begin"),
+            Self::MendCopy => script!("mend_copy"),
+            Self::MendFold => script!("mend_fold"),
+            Self::MendFinish => script!("mend_finish", "enter"),
+            Self::Board => script!("board"),
+            Self::Ledger => script!("ledger"),
+            Self::Trim => script!("trim"),
         }
     }
 
@@ -104,7 +123,7 @@ impl Name {
         match self {
             Self::Join => &[Room, Seq, Queue, Returned, Standby, Admissions],
             Self::Tick => &[
-                Room, Seq, Queue, Returned, Standby, Admissions, Quota, Ledger,
+                Room, Seq, Queue, Returned, Standby, Admissions, Quota, Ledger, Seen,
             ],
             Self::Claim | Self::Consume | Self::Leave | Self::Revoke => {
                 &[Room, Queue, Returned, Standby, Admissions, Claimed, Ledger]
@@ -114,10 +133,12 @@ impl Name {
             Self::Restore => &[
                 Room, Queue, Returned, Standby, Admissions, Claimed, Ledger, Seq,
             ],
+            Self::Touch => &[Room, Queue, Seen],
+            Self::Freeze => &[Room, Seq],
             Self::Configure => &[Room, Quota],
-            Self::Stock | Self::RaiseCeiling => &[Room],
+            Self::Stock | Self::RaiseCeiling | Self::OpenDraw => &[Room],
             Self::MendBegin => &[
-                Room, Seq, Queue, Returned, Standby, Admissions, Claimed, Quota, Ledger,
+                Room, Seq, Queue, Returned, Standby, Admissions, Claimed, Quota, Ledger, Seen,
             ],
             Self::MendCopy => &[Room, Seq, Ledger],
             Self::MendFold => &[Room, Queue, Returned, Standby, Admissions, Claimed],
@@ -155,6 +176,23 @@ mod tests {
                 name.text().contains(&format!("-- KEYS: {head}\n")),
                 "{name:?}: KEYS: {head}"
             );
+        }
+    }
+
+    #[test]
+    fn every_script_has_the_parts_it_names_in_front_of_it() {
+        for name in Name::ALL {
+            let heads = |begin: &'static str| {
+                let lines = name.text().lines();
+                lines.filter_map(move |line| line.strip_prefix(begin))
+            };
+            let named: Vec<&str> = heads("-- PARTS: ")
+                .flat_map(|parts| parts.split(", "))
+                .collect();
+            let put: Vec<&str> = heads("-- part/")
+                .filter_map(|head| Some(head.split_once(':')?.0))
+                .collect();
+            assert_eq!(named, put, "{name:?}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! The board: what everybody may see of a room.
 
+use crate::base::ids::Number;
 use crate::base::time::Timestamp;
 use crate::room::model::State;
 use crate::room::model::command::{Board, Cause, Measured, RoomState};
@@ -30,7 +31,20 @@ pub(super) fn board(room: &State, now: Timestamp) -> Board {
             .filter(|_| room.state == RoomState::Restoring),
         now,
         uncopied: room.ledger.uncopied(),
+        draw: room.draw,
+        empty: empty(room),
         leader: (now < room.lease.until).then(|| room.lease.holder.clone()),
+    }
+}
+
+/// Places of the draw that are still ahead and whose numbers nobody in the queue holds.
+fn empty(room: &State) -> u64 {
+    match room.draw_size() {
+        Some(size) if room.is_drawing() => {
+            let held = room.line.waiting_up_to(Number(size));
+            (size - room.serving.0).saturating_sub(held)
+        }
+        Some(_) | None => 0,
     }
 }
 

@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 use crate::base::ids::{Edition, FanId, FencingToken, Generation, Number, Place};
 use crate::base::time::Timestamp;
 
+pub use crate::room::draw::{Announced, Draw, Seed};
 pub use crate::room::model::outcome::{
-    Board, Checked, Claimed, Configured, Consumed, Extended, Gap, Gone, Joined, Left, Mended,
-    Outcome, Restored, Revoked, Step, Ticked,
+    Board, Checked, Claimed, Configured, Consumed, DrawOpened, Extended, Frozen, Gap, Gone, Joined,
+    Left, Mended, Outcome, Restored, Revoked, Step, Ticked, Touched,
 };
 
 /// One request to a room. Applied atomically, at the room's own time.
@@ -36,6 +37,12 @@ pub enum Command {
     Revoke { fans: Vec<FanId>, then: AfterRevoke },
     /// Fans unknown to the room show their passes. At most `BATCH_MAX`.
     Restore { restoring: Vec<Restoring> },
+    /// With presence: fans near their turn show that they are there. At most `BATCH_MAX`.
+    Touch { fans: Vec<FanId> },
+    /// The draw is due: who has joined by now takes part, later ones queue behind.
+    Freeze,
+    /// SQL has size and seed: the draw gives the places, and the room opens.
+    OpenDraw { size: u64, seed: Seed },
     /// The operator's settings and verb, as SQL has them.
     Configure(Configure),
     /// How many seats are left, as the shop says.
@@ -79,6 +86,21 @@ pub struct Tick {
     pub lease_ttl_ms: u64,
     /// What the leader has measured, for the board. A follower's is ignored.
     pub measured: Measured,
+    /// Who is next, while a draw is not through; none calls only those who came back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drawn: Option<Drawn>,
+}
+
+/// What a draw says of the places that are next. The room has no table: it is told, and checks what
+/// it can. Where it does not agree, the tick calls nobody and answers `Why::Moved`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drawn {
+    /// Of which draw.
+    pub seed: Seed,
+    /// The `serving` from which the numbers go on.
+    pub serving: Place,
+    /// The numbers of the places `serving` + 1, + 2, …; those beyond `TICK_PLACES_MAX` are ignored.
+    pub numbers: Vec<Number>,
 }
 
 /// What the leading admitter measures and the board publishes.
@@ -129,6 +151,10 @@ pub struct Restoring {
     pub number: Number,
     pub edition: Edition,
     pub generation: Generation,
+    /// The place that the edition's draw gave the number; none where the asker knows no draw, and
+    /// for numbers that came after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
 }
 
 /// The operator's word, with the versions SQL gave it. Older versions change nothing.
@@ -169,6 +195,12 @@ pub struct Settings {
     pub closes_at: Option<Timestamp>,
     /// Whether no more fans are called than there are seats for.
     pub stock_guard: bool,
+    /// The draw among those who join before the opening; none: places are numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draw: Option<Announced>,
+    /// Whether fans who have not shown up lately are passed over until they come back.
+    #[serde(default)]
+    pub require_presence: bool,
     /// Where an admitted fan buys.
     pub shop_url: Option<String>,
     /// A line from the operator to everybody, by language.
@@ -276,18 +308,21 @@ pub struct Finish {
     pub restoring_ms: u64,
     /// What the shop last said, if it has.
     pub stock: Option<Stock>,
+    /// The draw as SQL has it, once it is frozen there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draw: Option<Draw>,
 }
 
 impl Finish {
     /// The state in which the room was before its loss. Where that was `Restoring`, a second loss
-    /// came while the first was being mended: then it is the verb's, or the hours lead on.
+    /// came while the first was being mended: then it is the verb's, or the hours lead on. A room
+    /// that was told to open and is still early waits for its draw.
     pub fn state_before(&self) -> RoomState {
-        match self.state {
-            RoomState::Restoring => self
-                .configure
-                .verb
-                .map_or(RoomState::Scheduled, |(_, state)| state),
-            known => known,
+        let verb = self.configure.verb.map(|(_, state)| state);
+        match (self.state, verb) {
+            (RoomState::Restoring, verb) => verb.unwrap_or(RoomState::Scheduled),
+            (RoomState::Early, Some(RoomState::Open)) => RoomState::Open,
+            (known, _) => known,
         }
     }
 }
@@ -325,6 +360,8 @@ pub struct LedgerEntry {
 pub enum Change {
     /// A tick called these fans, in this order.
     Called(Called),
+    /// A tick found these fans not there: they are in standby without a slot, and next on return.
+    Absent { fans: Vec<(FanId, Place)> },
     /// The fan showed up, and the admission runs until then.
     Claimed { fan: FanId, until: Timestamp },
     /// The admission now runs until then.
@@ -338,8 +375,8 @@ pub enum Change {
 /// The fans of one tick, and what bounded it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Called {
-    /// Who was called, in the order of the calls.
-    pub fans: Vec<(FanId, Number)>,
+    /// Who was called and from which place, in the order of the calls.
+    pub fans: Vec<(FanId, Place)>,
     /// Until when their slots are kept.
     pub until: Timestamp,
     /// The rate in force.
@@ -373,4 +410,8 @@ pub enum Why {
     State,
     /// Too much of the ledger is not yet copied.
     Unarchived,
+    /// The tick went by another draw or another `serving` than the room's: nobody was looked at.
+    Moved,
+    /// As many places or fans were looked at as were named or as one tick may: tick again.
+    Looked,
 }

@@ -3,7 +3,7 @@
 
 use crate::base::ids::{Edition, FanId, FencingToken, Generation, Number, Place};
 use crate::base::time::Timestamp;
-use crate::room::model::command::{Gap, LedgerEntry, Measured, RoomState, Settings, Stock};
+use crate::room::model::command::{Draw, Gap, LedgerEntry, Measured, RoomState, Settings, Stock};
 use crate::room::model::state::Fence;
 use crate::room::model::{Standing, State};
 
@@ -25,6 +25,12 @@ pub struct Facts {
     pub gaps: Vec<Gap>,
     /// Every fan, in the order of their ids.
     pub fans: Vec<(FanId, Standing)>,
+    /// Who showed up and when, in the order of their ids.
+    pub seen: Vec<(FanId, Timestamp)>,
+    pub draw: Option<Draw>,
+    /// Opening waits for the draw.
+    pub opening: bool,
+    pub open_since: Option<Timestamp>,
     pub version: u64,
     pub settings: Settings,
     pub state: RoomState,
@@ -68,6 +74,10 @@ impl State {
             serving: self.serving,
             gaps: self.gaps.clone(),
             fans: self.fans().collect(),
+            seen: self.seen.fans().collect(),
+            draw: self.draw,
+            opening: self.opening,
+            open_since: self.open_since,
             version: self.version,
             settings: self.settings.clone(),
             state: self.state,

@@ -20,9 +20,14 @@ pub(super) fn join(room: &mut State, now: Timestamp, joining: &[Joining]) -> Vec
 fn join_one(room: &mut State, now: Timestamp, fan: FanId) -> Joined {
     match room.line.standing(fan) {
         Some(Standing::Waiting { number }) => Joined::Kept { number },
-        Some(Standing::Called { place, .. } | Standing::Returned { place }) => Joined::Kept {
-            number: number_of(place),
-        },
+        Some(Standing::Called { place, .. } | Standing::Returned { place }) => {
+            if Some(place.0) <= room.draw_size() {
+                Joined::Drawn { place }
+            } else {
+                let number = number_of(place);
+                Joined::Kept { number }
+            }
+        }
         Some(Standing::Admitted { until, .. }) if now < until => Joined::Admitted { until },
         Some(Standing::Admitted { .. }) => Joined::Gone(Gone::Expired),
         Some(Standing::Ended(why)) => Joined::Gone(why.into()),

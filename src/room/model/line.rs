@@ -5,6 +5,7 @@
 //! orders cannot drift apart.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use crate::base::ids::{FanId, Number, Place};
 use crate::base::time::Timestamp;
@@ -16,6 +17,7 @@ pub enum Standing {
     /// In the queue.
     Waiting { number: Number },
     /// Called and not yet there: standby. The slot is kept until then; the standing never lapses.
+    /// Who was absent when called has a slot that ended at the call.
     Called { until: Timestamp, place: Place },
     /// Came back after the slot had lapsed, or was sent back: next, by place.
     Returned { place: Place },
@@ -103,19 +105,49 @@ impl Line {
         }
     }
 
-    /// Who is called next: the returned by place, then the queue.
-    pub(super) fn next(&self) -> Option<(FanId, Place)> {
-        let returned = self.returned.first().map(|(place, fan)| (*fan, *place));
-        returned.or_else(|| {
-            self.queue
-                .first()
-                .map(|(number, fan)| (*fan, place_of(*number)))
-        })
+    /// Puts a fan into standby without a slot: the one they would have had ends at once.
+    pub(super) fn set_absent(&mut self, fan: FanId, now: Timestamp, place: Place) {
+        self.set(fan, Standing::Called { until: now, place });
+        self.live.remove(&(now, fan));
+    }
+
+    /// Who came back and is next, by place.
+    pub(super) fn first_returned(&self) -> Option<(FanId, Place)> {
+        self.returned.first().map(|(place, fan)| (*fan, *place))
+    }
+
+    /// Who is next in the queue.
+    pub(super) fn first_in_queue(&self) -> Option<(FanId, Number)> {
+        self.queue.first().map(|(number, fan)| (*fan, *number))
+    }
+
+    /// Who holds this number in the queue.
+    pub(super) fn holder(&self, number: Number) -> Option<FanId> {
+        let first = self.queue.range((number, FanId([0; 16]))..).next();
+        first
+            .filter(|(found, _)| *found == number)
+            .map(|(_, fan)| *fan)
     }
 
     /// The lowest number in the queue.
     pub(super) fn lowest(&self) -> Option<Number> {
         self.queue.first().map(|(number, _)| *number)
+    }
+
+    /// The lowest number in the queue above this one.
+    pub(super) fn lowest_after(&self, number: Number) -> Option<Number> {
+        self.after(number).next()
+    }
+
+    /// Fans in the queue whose number is at most this one. Looks at those behind it.
+    pub(super) fn waiting_up_to(&self, number: Number) -> u64 {
+        (self.queue.len() - self.after(number).count()) as u64
+    }
+
+    fn after(&self, number: Number) -> impl Iterator<Item = Number> {
+        let above = (number, FanId([u8::MAX; 16]));
+        let behind = (Bound::Excluded(above), Bound::Unbounded);
+        self.queue.range(behind).map(|(number, _)| *number)
     }
 
     /// Fans in the queue and returned.

@@ -8,7 +8,7 @@ use crate::base::time::Timestamp;
 use crate::room::model::command::{Configure, Finish, Folded, Gap, Mend, Mended, RoomState};
 use crate::room::model::ledger::Ledger;
 use crate::room::model::line::{Standing, number_of, place_of};
-use crate::room::model::{Fence, State, ledger};
+use crate::room::model::{Fence, State, ledger, schedule};
 use crate::room::quota::Quota;
 
 pub(super) fn mend(room: &mut State, step: &Mend) -> Mended {
@@ -142,7 +142,9 @@ fn finish(room: &mut State, now: Timestamp, rest: &Finish) {
     room.stock = rest.stock;
 
     // SQL's ceiling is never below what was issued; the greatest of all that we know is safe anyway.
-    let known = rest.known.max(room.seq);
+    room.draw = rest.draw;
+    let took_part = Number(rest.draw.map_or(0, |draw| draw.size));
+    let known = rest.known.max(room.seq).max(took_part);
     room.serving = room.serving.max(rest.serving);
     room.seq = rest.issued.max(known).max(number_of(room.serving));
     room.ceiling = rest.ceiling.max(room.seq);
@@ -154,20 +156,22 @@ fn finish(room: &mut State, now: Timestamp, rest: &Finish) {
         });
     }
     let serving = room.serving;
-    room.gaps.retain(|gap| serving < place_of(gap.last));
-    room.line.return_passed(serving);
+    room.gaps
+        .retain(|gap| serving < place_of(gap.last) && took_part < gap.last);
+    if !room.is_drawing() {
+        room.line.return_passed(serving);
+    }
 
     let state = rest.state_before();
-    room.sold_out_at = (state == RoomState::SoldOut).then_some(now);
     room.quota = Quota::default();
     room.ledger = Ledger::default();
-    room.state = state;
     room.state_after = state;
-    room.restoring_until = None;
+    schedule::enter(room, now, state);
     if 0 < rest.restoring_ms {
         // Nobody knows the calls of the last window.
         room.quota.burn(now);
         room.restoring_until = Some(now.plus_ms(rest.restoring_ms));
+        (room.opening, room.open_since) = (false, None);
         room.state = match state {
             RoomState::Early | RoomState::Open | RoomState::Paused => RoomState::Restoring,
             // Nobody joins or is called in these; the schedule or the operator goes on from here.

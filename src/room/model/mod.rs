@@ -13,12 +13,15 @@ pub mod outcome;
 pub mod words;
 
 mod board;
+mod call;
 mod claim;
 mod facts;
 mod join;
 mod ledger;
 mod line;
 mod mend;
+mod opening;
+mod presence;
 mod restore;
 mod schedule;
 mod state;
@@ -55,6 +58,11 @@ pub fn apply(room: &mut State, now: Timestamp, command: &Command) -> Outcome {
         Command::Leave { fan } => Outcome::Left(claim::leave(room, now, *fan)),
         Command::Revoke { fans, then } => Outcome::Revoked(claim::revoke(room, now, fans, *then)),
         Command::Restore { restoring } => Outcome::Restored(restore::restore(room, now, restoring)),
+        Command::Touch { fans } => Outcome::Touched(presence::touch(room, now, fans)),
+        Command::Freeze => Outcome::Frozen(opening::freeze(room)),
+        Command::OpenDraw { size, seed } => {
+            Outcome::DrawOpened(opening::open(room, now, *size, *seed))
+        }
         Command::Configure(asked) => Outcome::Configured(schedule::configure(room, now, asked)),
         Command::Stock(told) => {
             schedule::tell_stock(room, now, told);

@@ -2,7 +2,9 @@
 
 use crate::base::ids::{Edition, FencingToken, Generation, Number, Place};
 use crate::base::time::Timestamp;
-use crate::room::model::command::{Ended, LedgerEntry, Measured, RoomState, Settings, Stock, Why};
+use crate::room::model::command::{
+    Draw, Ended, LedgerEntry, Measured, RoomState, Settings, Stock, Why,
+};
 
 /// Every answer of a room.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +19,9 @@ pub enum Outcome {
     Left(Left),
     Revoked(Vec<Revoked>),
     Restored(Vec<Restored>),
+    Touched(Vec<Touched>),
+    Frozen(Frozen),
+    DrawOpened(DrawOpened),
     Configured(Configured),
     Mended(Mended),
     Board(Box<Board>),
@@ -34,6 +39,8 @@ pub enum Joined {
     New { number: Number },
     /// In line already (queue, standby or returned), with the number of the first join.
     Kept { number: Number },
+    /// The same, called or returned from a place of the draw: its table says the number.
+    Drawn { place: Place },
     /// Has a live, claimed admission.
     Admitted { until: Timestamp },
     /// This fan's turn is over; another turn needs another fan id.
@@ -82,6 +89,10 @@ pub struct Step {
     pub ceiling: Number,
     /// Ledger entries that SQL does not have yet.
     pub uncopied: usize,
+    /// The hour or the operator has asked to open, and the draw comes first: freeze it, or go on.
+    pub opening: bool,
+    /// How far the draw is.
+    pub draw: Option<Draw>,
 }
 
 /// How a fan stands who claims.
@@ -184,8 +195,41 @@ pub enum Restored {
     Known(Claimed),
     /// The pass is of another edition.
     Void,
-    /// The pass is of a later generation than the room: the room's data is old.
+    /// The pass is of a later generation than the room, or of a draw that the room does not know:
+    /// the room's data is old.
     Ahead,
+    /// The number took part in a draw that the asker did not know: read the board, and ask again
+    /// with the place.
+    Placeless,
+}
+
+/// What became of showing up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Touched {
+    /// The fan is in the queue and counts as there.
+    Waiting,
+    /// The fan is not in the queue: a claim says how they stand.
+    Elsewhere,
+}
+
+/// What became of a freeze.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Frozen {
+    /// The numbers up to this one take part: by this command, or by an earlier one.
+    At { size: u64 },
+    /// No draw is due.
+    NotDue,
+}
+
+/// What became of the opening of a draw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DrawOpened {
+    /// Places are the draw's from now on.
+    Now,
+    /// They were already, by the same seed.
+    Before,
+    /// The draw is not frozen at this size, or open with another seed: nothing was changed.
+    Refused,
 }
 
 /// What became of settings and verb.
@@ -248,6 +292,10 @@ pub struct Board {
     pub uncopied: usize,
     /// The admitter that leads the show, while its lease lasts.
     pub leader: Option<String>,
+    /// How far the draw is; none before it is frozen.
+    pub draw: Option<Draw>,
+    /// Places of an open draw, beyond `serving`, that nobody in the queue holds.
+    pub empty: u64,
 }
 
 /// Numbers that were given up for lost: those from `first` to `last`, but for `restored` of them.

@@ -1,6 +1,6 @@
 //! Restore: fans whom the room has forgotten show their passes and stand where they stood.
 
-use crate::base::ids::Number;
+use crate::base::ids::{Number, Place};
 use crate::base::time::Timestamp;
 use crate::room::model::State;
 use crate::room::model::claim::claim_one;
@@ -27,7 +27,10 @@ fn restore_one(room: &mut State, now: Timestamp, pass: &Restoring) -> Restored {
     if room.line.standing(pass.fan).is_some() {
         return Restored::Known(claim_one(room, now, pass.fan));
     }
-    let place = place_of(pass.number);
+    let place = match place_shown(room, pass) {
+        Ok(place) => place,
+        Err(refused) => return refused,
+    };
     for gap in &mut room.gaps {
         if gap.first <= pass.number && pass.number <= gap.last {
             gap.restored += 1;
@@ -45,5 +48,17 @@ fn restore_one(room: &mut State, now: Timestamp, pass: &Restoring) -> Restored {
     } else {
         room.line.set(pass.fan, Standing::Returned { place });
         Restored::Returned
+    }
+}
+
+/// The place of a pass: its number, or what the draw gave it. The room has no table, so for those who
+/// took part the asker says it.
+fn place_shown(room: &State, pass: &Restoring) -> Result<Place, Restored> {
+    match (room.draw_size(), pass.place) {
+        (None, None) => Ok(place_of(pass.number)),
+        (None, Some(_)) => Err(Restored::Ahead),
+        (Some(size), _) if size < pass.number.0 => Ok(place_of(pass.number)),
+        (Some(size), Some(place)) if Place(0) < place && place.0 <= size => Ok(place),
+        (Some(_), Some(_) | None) => Err(Restored::Placeless),
     }
 }

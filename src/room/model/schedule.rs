@@ -17,7 +17,8 @@ pub(super) fn pass_hours(room: &mut State, now: Timestamp) {
         room.restoring_until = None;
     }
     let due = due(room, now);
-    if due != room.state {
+    let waits_for_draw = room.opening && due == RoomState::Open && room.needs_draw();
+    if due != room.state && !waits_for_draw {
         enter(room, now, due);
     }
     if room.state == RoomState::Open && is_sold_out(room) {
@@ -42,6 +43,7 @@ fn due(room: &State, now: Timestamp) -> RoomState {
             RoomState::Closed
         }
         RoomState::Scheduled | RoomState::Early if has_come(opens_at) => RoomState::Open,
+        RoomState::Early if room.opening => RoomState::Open,
         RoomState::Scheduled if has_come(early_at) => RoomState::Early,
         // The operator took the schedule away.
         RoomState::Scheduled if early_at.is_none() && opens_at.is_none() => RoomState::Early,
@@ -99,7 +101,25 @@ fn is_sold_out(room: &State) -> bool {
     })
 }
 
-fn enter(room: &mut State, now: Timestamp, state: RoomState) {
+/// Puts the room into the state that was asked for. Where a draw has yet to be held, opening waits for
+/// it: the room stays early, and the next tick says so.
+pub(super) fn enter(room: &mut State, now: Timestamp, asked: RoomState) {
+    room.opening = asked == RoomState::Open && room.needs_draw();
+    let state = if room.opening {
+        RoomState::Early
+    } else {
+        asked
+    };
+    room.open_since = match state {
+        RoomState::Open => room.open_since.or(Some(now)),
+        RoomState::Scheduled
+        | RoomState::Early
+        | RoomState::Paused
+        | RoomState::SoldOut
+        | RoomState::Closed
+        | RoomState::Restoring
+        | RoomState::Off => None,
+    };
     if room.state == RoomState::SoldOut && state == RoomState::Open {
         room.overruled_stock = room.stock.map(|stock| stock.version);
     }

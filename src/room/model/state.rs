@@ -2,9 +2,10 @@
 
 use crate::base::ids::{Edition, FanId, Generation, Number, Place};
 use crate::base::time::Timestamp;
-use crate::room::model::command::{Gap, Measured, RoomState, Settings, Stock};
+use crate::room::model::command::{Draw, Gap, Measured, RoomState, Settings, Stock};
 use crate::room::model::ledger::Ledger;
 use crate::room::model::line::{Line, Standing, place_of};
+use crate::room::model::presence::Seen;
 use crate::room::model::tick::Lease;
 use crate::room::quota::Quota;
 
@@ -25,6 +26,8 @@ pub struct State {
     pub(super) serving: Place,
     pub(super) gaps: Vec<Gap>,
     pub(super) line: Line,
+    pub(super) seen: Seen,
+    pub(super) draw: Option<Draw>,
 
     pub(super) version: u64,
     pub(super) settings: Settings,
@@ -40,6 +43,10 @@ pub struct State {
     /// The statement of the shop that the operator overruled by opening a sold-out room.
     pub(super) overruled_stock: Option<u64>,
     pub(super) sold_out_at: Option<Timestamp>,
+    /// Opening was asked for, and waits for the draw.
+    pub(super) opening: bool,
+    /// Since when the room has been open without a break.
+    pub(super) open_since: Option<Timestamp>,
 
     pub(super) lease: Lease,
     pub(super) measured: Measured,
@@ -119,6 +126,22 @@ impl State {
         self.fence = Fence::Missing;
     }
 
+    /// Whether a draw has yet to say who is first. Once anybody's turn has come it is too late.
+    pub(super) fn needs_draw(&self) -> bool {
+        self.settings.draw.is_some() && self.draw_size().is_none() && self.serving == Place(0)
+    }
+
+    /// D, once the draw is open: places up to it are the draw's.
+    pub(super) fn draw_size(&self) -> Option<u64> {
+        let open = self.draw.filter(|draw| draw.seed.is_some());
+        open.map(|draw| draw.size)
+    }
+
+    /// Whether the next place is the draw's.
+    pub(super) fn is_drawing(&self) -> bool {
+        self.draw_size().is_some_and(|size| self.serving.0 < size)
+    }
+
     pub(super) fn changed(&mut self) {
         self.revision += 1;
     }
@@ -152,6 +175,7 @@ impl State {
         }
         self.line.check(self.now())?;
         let serving = self.serving;
+        let drawn = Number(self.draw_size().unwrap_or(0));
         let truths = [
             (
                 self.seq <= self.ceiling,
@@ -163,9 +187,17 @@ impl State {
             ),
             (
                 self.line
-                    .lowest()
+                    .lowest_after(drawn)
                     .is_none_or(|lowest| serving < place_of(lowest)),
                 "serving has passed somebody in the queue",
+            ),
+            (
+                self.draw.is_none_or(|draw| draw.size <= self.seq.0),
+                "a number that was never issued takes part in the draw",
+            ),
+            (
+                !self.opening || self.state == RoomState::Early,
+                "a room that is not early waits for its draw",
             ),
             (
                 self.gaps.is_sorted_by(|a, b| a.last < b.first),

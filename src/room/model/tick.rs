@@ -3,11 +3,11 @@
 //! The lease saves work; it is not what keeps the rate. Quota, capacity and order are kept by this
 //! very step, so a tick from a process that wrongly believes it leads is harmless.
 
-use crate::base::ids::{FanId, FencingToken, Number, Place};
+use crate::base::ids::{FanId, FencingToken, Place};
 use crate::base::limits::{LEASE_TTL_MS, LEDGER_UNCOPIED_MAX, TICK_CALLS_MAX};
 use crate::base::time::Timestamp;
+use crate::room::model::call::{Taken, call, move_serving};
 use crate::room::model::command::{Called, Change, Measured, RoomState, Step, Tick, Ticked, Why};
-use crate::room::model::line::{Standing, number_of, place_of};
 use crate::room::model::{State, ledger, schedule};
 
 /// Seats that a called fan is taken to want until that is known, in thousandths.
@@ -44,14 +44,19 @@ pub(super) fn tick(room: &mut State, now: Timestamp, tick: &Tick) -> Ticked {
     let serving_before = room.serving;
     room.quota.pass_time(now, room.settings.window_ms);
 
+    room.seen.pass_time(now);
+
     let bounds = Bounds::of(room, tick);
-    let called = call(room, now, bounds.allowed());
+    let Taken { called, absent } = call(room, now, tick.drawn.as_ref(), bounds.allowed());
     move_serving(room);
     let count = called.len() as u64;
     let why = bounds.why(count, room.line.waiting());
     if !called.is_empty() {
         room.quota.spend(now, room.settings.window_ms, count);
         write_called(room, now, called, why);
+    }
+    if !absent.is_empty() {
+        ledger::write(room, now, Change::Absent { fans: absent });
     }
 
     assert!(serving_before <= room.serving, "serving never goes down");
@@ -97,6 +102,8 @@ impl Bounds {
             Some(Why::State)
         } else if LEDGER_UNCOPIED_MAX < room.ledger.uncopied() {
             Some(Why::Unarchived)
+        } else if is_elsewhere(room, tick) {
+            Some(Why::Moved)
         } else {
             None
         };
@@ -123,9 +130,18 @@ impl Bounds {
             None if waiting == 0 => Why::Empty,
             None if self.rate <= count => Why::Rate,
             None if self.capacity <= count => Why::Capacity,
-            None => Why::Stock,
+            None if self.stock <= count => Why::Stock,
+            None => Why::Looked,
         }
     }
+}
+
+/// Whether the tick names places that are not next, or those of another draw.
+fn is_elsewhere(room: &State, tick: &Tick) -> bool {
+    let seed = room.draw.and_then(|draw| draw.seed);
+    tick.drawn
+        .as_ref()
+        .is_some_and(|drawn| seed != Some(drawn.seed) || room.serving != drawn.serving)
 }
 
 /// How many more fans may be called so that each can still find the seats that fans take on average;
@@ -150,37 +166,7 @@ pub fn seats_per_fan_milli(measured: &Measured) -> u64 {
     }
 }
 
-/// Takes the next fans out of the line and keeps a slot for each.
-fn call(room: &mut State, now: Timestamp, most: u64) -> Vec<(FanId, Number)> {
-    let until = now.plus_ms(room.settings.claim_ms);
-    let mut called = Vec::new();
-    while (called.len() as u64) < most
-        && let Some((fan, place)) = room.line.next()
-    {
-        room.line.set(fan, Standing::Called { until, place });
-        called.push((fan, number_of(place)));
-    }
-    called
-}
-
-/// Raises `serving` to the last place that has been called or given up. Not while those who were
-/// lost are coming back: an empty queue means nothing then.
-fn move_serving(room: &mut State) {
-    if room.restoring_until.is_some() {
-        return;
-    }
-    let passed = match room.line.lowest() {
-        Some(lowest) => Place(place_of(lowest).0 - 1),
-        None => place_of(room.seq),
-    };
-    if room.serving < passed {
-        room.serving = passed;
-        room.gaps.retain(|gap| passed < place_of(gap.last));
-        room.changed();
-    }
-}
-
-fn write_called(room: &mut State, now: Timestamp, fans: Vec<(FanId, Number)>, why: Why) {
+fn write_called(room: &mut State, now: Timestamp, fans: Vec<(FanId, Place)>, why: Why) {
     let called = Called {
         fans,
         until: now.plus_ms(room.settings.claim_ms),
@@ -211,5 +197,7 @@ fn step(room: &State, now: Timestamp, count: u64, why: Why) -> Step {
         issued: room.seq,
         ceiling: room.ceiling,
         uncopied: room.ledger.uncopied(),
+        opening: room.opening,
+        draw: room.draw,
     }
 }

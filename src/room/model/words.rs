@@ -69,7 +69,7 @@ impl Cause {
 
 impl Why {
     /// Every reason.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Enough,
         Self::Empty,
         Self::Rate,
@@ -77,6 +77,8 @@ impl Why {
         Self::Stock,
         Self::State,
         Self::Unarchived,
+        Self::Moved,
+        Self::Looked,
     ];
 
     /// The reason's word in metrics and logs.
@@ -89,6 +91,8 @@ impl Why {
             Self::Stock => "stock",
             Self::State => "state",
             Self::Unarchived => "unarchived",
+            Self::Moved => "moved",
+            Self::Looked => "looked",
         }
     }
 

@@ -193,6 +193,7 @@ impl Lines {
             want: 500,
             lease_ttl_ms: 2_000,
             measured: Measured::default(),
+            drawn: None,
         };
         drop(self.room.apply(&id(line), &Command::Tick(tick)).await);
     }

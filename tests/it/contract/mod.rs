@@ -22,4 +22,5 @@ mod room;
 mod room_batch;
 mod room_in_redis;
 mod shop;
+mod shop_home;
 mod stock;

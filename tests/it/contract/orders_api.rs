@@ -6,6 +6,18 @@ use http::Method;
 
 use crate::contract::gate::{Ask, ask, get, post};
 use crate::contract::shop::{HOLD_MS, Shop, T0, fan_id};
+use crate::contract::shop_home::{Home, on_every_database};
+
+on_every_database!(
+    a_purchase_from_hold_to_confirmation,
+    a_hold_is_given_back,
+    a_declined_payment_is_told_and_tried_again,
+    whoever_does_not_come_through_the_gate_gets_the_same_401,
+    an_assertion_is_used_once,
+    other_peoples_orders_do_not_exist,
+    what_cannot_be_meant_is_refused,
+    each_no_says_what_to_do,
+);
 
 const TWO: &str = r#"{"section":"B","quantity":2}"#;
 
@@ -16,9 +28,8 @@ fn order_of(hold: &str) -> String {
     format!(r#"{{"hold_id":"{hold}","customer":{{"email":"ana@example.com","locale":"pt-BR"}}}}"#)
 }
 
-#[tokio::test]
-async fn a_purchase_from_hold_to_confirmation() {
-    let shop = Shop::open(&[("B", 10, true)]).await;
+async fn a_purchase_from_hold_to_confirmation(home: Home) {
+    let shop = Shop::open(&home, &[("B", 10, true)]).await;
     let until = format!("until={}", T0.plus_ms(HOLD_MS + 60_000).unix_ms());
     let held = shop.send(post(1, "holds", TWO)).await;
     assert_eq!(held.status, 201, "{}", held.text);
@@ -84,9 +95,8 @@ async fn a_purchase_from_hold_to_confirmation() {
     shop.audit(10).await;
 }
 
-#[tokio::test]
-async fn a_hold_is_given_back() {
-    let shop = Shop::open(&[("B", 10, true)]).await;
+async fn a_hold_is_given_back(home: Home) {
+    let shop = Shop::open(&home, &[("B", 10, true)]).await;
     let held = shop.send(post(1, "holds", r#"{"seats":["B-7"]}"#)).await;
     let path = format!("holds/{}", held.body["hold_id"].as_str().unwrap());
     let foreign = shop.send(ask(2, Method::DELETE, &path, "")).await;
@@ -104,9 +114,8 @@ async fn a_hold_is_given_back() {
     assert_eq!(shop.stock().await, (10, 0, 0));
 }
 
-#[tokio::test]
-async fn a_declined_payment_is_told_and_tried_again() {
-    let shop = Shop::open(&[("B", 10, true)]).await;
+async fn a_declined_payment_is_told_and_tried_again(home: Home) {
+    let shop = Shop::open(&home, &[("B", 10, true)]).await;
     let held = shop.send(post(1, "holds", TWO)).await;
     let hold = held.body["hold_id"].as_str().unwrap();
     let order = order_of(hold).replace("}}", r#"},"payment":{"token":"decline"}}"#);
@@ -137,9 +146,8 @@ async fn a_declined_payment_is_told_and_tried_again() {
     assert_eq!(paid.header("catraca-admission"), Some("consumed"));
 }
 
-#[tokio::test]
-async fn whoever_does_not_come_through_the_gate_gets_the_same_401() {
-    let shop = Shop::open(&[("B", 10, true)]).await;
+async fn whoever_does_not_come_through_the_gate_gets_the_same_401(home: Home) {
+    let shop = Shop::open(&home, &[("B", 10, true)]).await;
     let leave_out = |name| move |ask: &mut Ask| ask.headers.push((name, None));
     let add = |name, value: &str| {
         let value = value.to_owned();
@@ -190,9 +198,8 @@ async fn whoever_does_not_come_through_the_gate_gets_the_same_401() {
     assert_eq!(shop.stock().await, (10, 0, 0));
 }
 
-#[tokio::test]
-async fn an_assertion_is_used_once() {
-    let shop = Shop::open(&[("B", 10, true)]).await;
+async fn an_assertion_is_used_once(home: Home) {
+    let shop = Shop::open(&home, &[("B", 10, true)]).await;
     let once = post(1, "holds", TWO);
     assert_eq!(shop.send_as_signed(&once).await.status, 201);
     let again = shop.send_as_signed(&once).await;
@@ -203,9 +210,8 @@ async fn an_assertion_is_used_once() {
     assert_eq!(shop.stock().await, (8, 2, 0));
 }
 
-#[tokio::test]
-async fn other_peoples_orders_do_not_exist() {
-    let shop = Shop::open(&[("B", 10, true)]).await;
+async fn other_peoples_orders_do_not_exist(home: Home) {
+    let shop = Shop::open(&home, &[("B", 10, true)]).await;
     let order = shop.bought(1, 1, None).await;
     let unknown = uuid::Uuid::now_v7();
     let foreign = shop.send(get(2, &format!("orders/{}", order.id))).await;
@@ -231,9 +237,8 @@ async fn other_peoples_orders_do_not_exist() {
     assert_eq!(shop.send(get(1, "holds")).await.status, 405);
 }
 
-#[tokio::test]
-async fn what_cannot_be_meant_is_refused() {
-    let shop = Shop::open(&[("B", 10, true), ("GA", 10, false)]).await;
+async fn what_cannot_be_meant_is_refused(home: Home) {
+    let shop = Shop::open(&home, &[("B", 10, true), ("GA", 10, false)]).await;
     let eleven: Vec<String> = (1..12).map(|i| format!("\"B-{i}\"")).collect();
     let eleven = format!(r#"{{"seats":[{}]}}"#, eleven.join(","));
     for (body, status, word) in [
@@ -303,9 +308,8 @@ async fn what_cannot_be_meant_is_refused() {
     shop.audit(20).await;
 }
 
-#[tokio::test]
-async fn each_no_says_what_to_do() {
-    let shop = Shop::open(&[("B", 2, true)]).await;
+async fn each_no_says_what_to_do(home: Home) {
+    let shop = Shop::open(&home, &[("B", 2, true)]).await;
     let held = shop.send(post(1, "holds", TWO)).await;
     let again = shop.send(post(1, "holds", TWO)).await;
     assert_eq!(

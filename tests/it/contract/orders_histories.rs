@@ -12,9 +12,11 @@ use catraca::orders::rules::order::Pay;
 use catraca::orders::rules::{PaymentId, Status};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
+use tokio::runtime::{Builder, Runtime};
 
 use crate::contract::payment_provider::{Manner, Provider};
 use crate::contract::shop::{HOLD_MS, Shop, sections_of};
+use crate::contract::shop_home::Home;
 
 const FANS: u64 = 6;
 
@@ -83,8 +85,8 @@ struct World {
 }
 
 impl World {
-    async fn open() -> Self {
-        let shop = Shop::open(&[]).await;
+    async fn open(home: &Home) -> Self {
+        let shop = Shop::open(home, &[]).await;
         let mut world = Self {
             shop,
             provider: Arc::new(Provider::new(Manner::Approves)),
@@ -202,21 +204,41 @@ const fn token(declined: bool) -> Option<&'static str> {
     if declined { Some("decline") } else { None }
 }
 
+async fn check(home: Home, acts: &[Act]) -> Result<(), TestCaseError> {
+    let mut world = World::open(&home).await;
+    for act in acts {
+        world.apply(act).await;
+        world.shop.audit(world.seats).await;
+    }
+    world.calm_down().await;
+    world.shop.audit(world.seats).await;
+    world.check_money().await
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
     fn no_history_sells_a_seat_twice(acts in prop::collection::vec(act(), 1..60)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let mut world = World::open().await;
-            for act in &acts {
-                world.apply(act).await;
-                world.shop.audit(world.seats).await;
+        runtime().block_on(check(Home::sqlite(), &acts))?;
+    }
+}
+
+proptest! {
+    // A database each: fewer.
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_history_sells_a_seat_twice_on_postgres(acts in prop::collection::vec(act(), 1..60)) {
+        runtime().block_on(async {
+            match Home::postgres().await {
+                Some(home) => check(home, &acts).await,
+                None => Ok(()),
             }
-            world.calm_down().await;
-            world.shop.audit(world.seats).await;
-            world.check_money().await
         })?;
     }
 }

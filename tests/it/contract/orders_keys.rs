@@ -1,4 +1,4 @@
-//! Idempotency keys on SQLite: one execution, the same answer again, and nobody locked out.
+//! Idempotency keys: one execution, the same answer again, and nobody locked out.
 
 use catraca::base::limits::{KEY_IN_FLIGHT_MS, KEY_KEPT_MS};
 use catraca::orders::idempotency::{Begun, Claimed, Key};
@@ -8,6 +8,16 @@ use futures_util::future::join_all;
 
 use crate::contract::gate::post;
 use crate::contract::shop::{HOLD_MS, Shop, fan_id};
+use crate::contract::shop_home::{Home, on_every_database};
+
+on_every_database!(
+    the_same_request_gets_the_same_answer,
+    malformed_keys_are_refused,
+    a_hundred_requests_with_one_key_are_one,
+    a_request_that_died_blocks_its_key_for_seconds,
+    what_may_pass_does_not_stick_to_the_key,
+    what_lasts_is_replayed_and_forgotten_after_a_day,
+);
 
 const ONE: &str = r#"{"section":"B","quantity":1}"#;
 const TWO: &str = r#"{"quantity":2,"section":"B"}"#;
@@ -28,9 +38,8 @@ async fn claimed(shop: &Shop) -> Claimed {
     }
 }
 
-#[tokio::test]
-async fn the_same_request_gets_the_same_answer() {
-    let shop = Shop::open(&[("B", 10, false)]).await;
+async fn the_same_request_gets_the_same_answer(home: Home) {
+    let shop = Shop::open(&home, &[("B", 10, false)]).await;
     let keyed = |fan, body| post(fan, "holds", body).header("idempotency-key", "\"a-key\"");
     let first = shop.send(keyed(1, TWO)).await;
     assert_eq!(
@@ -70,9 +79,8 @@ async fn the_same_request_gets_the_same_answer() {
     shop.audit(10).await;
 }
 
-#[tokio::test]
-async fn malformed_keys_are_refused() {
-    let shop = Shop::open(&[("B", 10, false)]).await;
+async fn malformed_keys_are_refused(home: Home) {
+    let shop = Shop::open(&home, &[("B", 10, false)]).await;
     let long = "k".repeat(256);
     for bad in ["", "a b", &long] {
         let told = shop
@@ -91,9 +99,8 @@ async fn malformed_keys_are_refused() {
     assert_eq!(shop.stock().await, (10, 0, 0));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hundred_requests_with_one_key_are_one() {
-    let shop = Shop::open(&[("B", 100, false)]).await;
+async fn a_hundred_requests_with_one_key_are_one(home: Home) {
+    let shop = Shop::open(&home, &[("B", 100, false)]).await;
     shop.set(&[("B", 100, false)], 10).await;
     let keyed = || post(1, "holds", TWO).header("idempotency-key", "k");
     let told = join_all((0..100).map(|_| shop.send(keyed()))).await;
@@ -112,9 +119,8 @@ async fn a_hundred_requests_with_one_key_are_one() {
     shop.audit(100).await;
 }
 
-#[tokio::test]
-async fn a_request_that_died_blocks_its_key_for_seconds() {
-    let shop = Shop::open(&[("B", 10, false)]).await;
+async fn a_request_that_died_blocks_its_key_for_seconds(home: Home) {
+    let shop = Shop::open(&home, &[("B", 10, false)]).await;
     let sleeper = claimed(&shop).await;
     shop.clock.advance_ms(KEY_IN_FLIGHT_MS - 1);
     assert_eq!(shop.store.begin(&key()).await.unwrap(), Begun::InProgress);
@@ -146,9 +152,8 @@ async fn a_request_that_died_blocks_its_key_for_seconds() {
     shop.audit(10).await;
 }
 
-#[tokio::test]
-async fn what_may_pass_does_not_stick_to_the_key() {
-    let shop = Shop::open(&[("B", 1, false)]).await;
+async fn what_may_pass_does_not_stick_to_the_key(home: Home) {
+    let shop = Shop::open(&home, &[("B", 1, false)]).await;
     let keyed = || post(1, "holds", ONE).header("idempotency-key", "k");
     let other = shop.hold(2, 1).await.unwrap();
     assert_eq!(shop.send(keyed()).await.word(), "seats-taken");
@@ -176,9 +181,8 @@ async fn what_may_pass_does_not_stick_to_the_key() {
     );
 }
 
-#[tokio::test]
-async fn what_lasts_is_replayed_and_forgotten_after_a_day() {
-    let shop = Shop::open(&[("B", 2, false)]).await;
+async fn what_lasts_is_replayed_and_forgotten_after_a_day(home: Home) {
+    let shop = Shop::open(&home, &[("B", 2, false)]).await;
     let hold = shop.hold(1, 1).await.unwrap();
     shop.clock.advance_ms(HOLD_MS);
     let body = format!(

@@ -1,4 +1,4 @@
-//! Payments on SQLite: whatever the provider does and wherever we die, an order ends in one state
+//! Payments: whatever the provider does and wherever we die, an order ends in one state
 //! and the money where it belongs.
 
 use std::sync::Arc;
@@ -16,6 +16,24 @@ use tokio_util::sync::CancellationToken;
 
 use crate::contract::payment_provider::{Manner, Provider};
 use crate::contract::shop::{HOLD_MS, Shop};
+use crate::contract::shop_home::{Home, on_every_database};
+
+on_every_database!(
+    an_approved_order_sells_its_seats,
+    a_declined_payment_may_be_tried_again,
+    three_declined_payments_end_the_order,
+    a_declined_order_ends_with_its_hold,
+    a_lost_answer_is_looked_up,
+    an_order_in_doubt_keeps_its_seats_past_its_hold,
+    a_late_approval_takes_the_seats_again,
+    a_late_approval_without_seats_is_paid_back_once,
+    a_late_approval_is_paid_back_where_the_ticket_has_bought_since,
+    nobody_is_charged_for_an_order_that_is_over,
+    a_crash_before_the_provider_is_asked_loses_nothing,
+    a_crash_after_the_charge_charges_once,
+    two_loops_at_once_settle_once,
+    the_loops_run_by_themselves_and_stop_when_told,
+);
 
 const ONE: Step = Step {
     settled: 1,
@@ -42,9 +60,8 @@ async fn pay(shop: &Shop, order: &Order, token: Option<&str>) -> Result<Order, R
     shop.store.pay(&request, None).await.unwrap()
 }
 
-#[tokio::test]
-async fn an_approved_order_sells_its_seats() {
-    let shop = Shop::open(&[("B", 4, true)]).await;
+async fn an_approved_order_sells_its_seats(home: Home) {
+    let shop = Shop::open(&home, &[("B", 4, true)]).await;
     let order = shop.bought(1, 2, None).await;
     assert_eq!(shop.stock().await, (2, 2, 0), "held until it is paid");
     assert_eq!(shop.orders.settle().step().await.unwrap(), ONE);
@@ -52,11 +69,8 @@ async fn an_approved_order_sells_its_seats() {
     assert_eq!(shop.read(1, order.id).await.status, Status::Confirmed);
     assert_eq!(shop.stock().await, (2, 0, 2));
     shop.audit(4).await;
-    let traces = "select count(distinct traceparent) from outbox";
-    let traces: i64 = sqlx::query_scalar(traces)
-        .fetch_one(&shop.db.read)
-        .await
-        .unwrap();
+    let traces = "select count(distinct traceparent) as traces from outbox";
+    let traces = shop.db.rows(traces, &[]).await[0].number("traces");
     assert_eq!(
         traces, 1,
         "what our loops do belongs to the request that began it"
@@ -73,9 +87,8 @@ async fn an_approved_order_sells_its_seats() {
     shop.audit(4).await;
 }
 
-#[tokio::test]
-async fn a_declined_payment_may_be_tried_again() {
-    let shop = Shop::open(&[("B", 4, true)]).await;
+async fn a_declined_payment_may_be_tried_again(home: Home) {
+    let shop = Shop::open(&home, &[("B", 4, true)]).await;
     let order = shop.bought(1, 2, Some("decline")).await;
     assert_eq!(
         pay(&shop, &order, None).await,
@@ -105,9 +118,8 @@ async fn a_declined_payment_may_be_tried_again() {
     shop.audit(4).await;
 }
 
-#[tokio::test]
-async fn three_declined_payments_end_the_order() {
-    let shop = Shop::open(&[("B", 4, true)]).await;
+async fn three_declined_payments_end_the_order(home: Home) {
+    let shop = Shop::open(&home, &[("B", 4, true)]).await;
     let order = shop.bought(1, 2, Some("decline")).await;
     for _ in 0..2 {
         shop.orders.settle().step().await.unwrap();
@@ -130,9 +142,8 @@ async fn three_declined_payments_end_the_order() {
     shop.audit(4).await;
 }
 
-#[tokio::test]
-async fn a_declined_order_ends_with_its_hold() {
-    let shop = Shop::open(&[("B", 4, true)]).await;
+async fn a_declined_order_ends_with_its_hold(home: Home) {
+    let shop = Shop::open(&home, &[("B", 4, true)]).await;
     let order = shop.bought(1, 2, Some("decline")).await;
     shop.orders.settle().step().await.unwrap();
     shop.clock.advance_ms(HOLD_MS - 1);
@@ -146,29 +157,28 @@ async fn a_declined_order_ends_with_its_hold() {
     shop.audit(4).await;
 }
 
-#[tokio::test]
-async fn a_lost_answer_is_looked_up() {
-    for (payments, token) in [
+async fn a_lost_answer_is_looked_up(home: Home) {
+    let shop = Shop::open(&home, &[("B", 4, true)]).await;
+    let providers = [
         (
             Arc::new(ViaSandbox::new(Duration::ZERO)) as Arc<dyn Payments>,
             Some("lost"),
         ),
         (Arc::new(Provider::new(Manner::LosesAnswers)), None),
-    ] {
-        let shop = Shop::open(&[("B", 4, true)]).await;
+    ];
+    for (fan, (payments, token)) in (1..).zip(providers) {
         let settle = shop.settle_with(payments);
-        let order = shop.bought(1, 2, token).await;
+        let order = shop.bought(fan, 2, token).await;
         assert_eq!(settle.step().await.unwrap(), DOUBT);
-        assert_eq!(shop.read(1, order.id).await.status, Status::Pending);
+        assert_eq!(shop.read(fan, order.id).await.status, Status::Pending);
         assert_eq!(settle.step().await.unwrap(), ONE);
-        assert_eq!(shop.read(1, order.id).await.status, Status::Confirmed);
+        assert_eq!(shop.read(fan, order.id).await.status, Status::Confirmed);
         shop.audit(4).await;
     }
 }
 
-#[tokio::test]
-async fn an_order_in_doubt_keeps_its_seats_past_its_hold() {
-    let shop = Shop::open(&[("B", 2, true)]).await;
+async fn an_order_in_doubt_keeps_its_seats_past_its_hold(home: Home) {
+    let shop = Shop::open(&home, &[("B", 2, true)]).await;
     let provider = Arc::new(Provider::new(Manner::IsAway));
     let settle = shop.settle_with(provider.clone());
     let order = shop.bought(1, 2, None).await;
@@ -198,9 +208,8 @@ async fn given_up(shop: &Shop, provider: &Arc<Provider>) -> Order {
     order
 }
 
-#[tokio::test]
-async fn a_late_approval_takes_the_seats_again() {
-    let shop = Shop::open(&[("B", 2, true)]).await;
+async fn a_late_approval_takes_the_seats_again(home: Home) {
+    let shop = Shop::open(&home, &[("B", 2, true)]).await;
     let provider = Arc::new(Provider::new(Manner::Approves));
     let order = given_up(&shop, &provider).await;
     provider.turn(Manner::Approves);
@@ -218,9 +227,8 @@ async fn a_late_approval_takes_the_seats_again() {
     shop.audit(2).await;
 }
 
-#[tokio::test]
-async fn a_late_approval_without_seats_is_paid_back_once() {
-    let shop = Shop::open(&[("B", 2, true)]).await;
+async fn a_late_approval_without_seats_is_paid_back_once(home: Home) {
+    let shop = Shop::open(&home, &[("B", 2, true)]).await;
     let provider = Arc::new(Provider::new(Manner::Approves));
     let order = given_up(&shop, &provider).await;
     shop.hold(2, 1).await.unwrap();
@@ -250,9 +258,8 @@ async fn a_late_approval_without_seats_is_paid_back_once() {
     shop.audit(2).await;
 }
 
-#[tokio::test]
-async fn a_late_approval_is_paid_back_where_the_ticket_has_bought_since() {
-    let shop = Shop::open(&[("B", 2, true), ("C", 1, true)]).await;
+async fn a_late_approval_is_paid_back_where_the_ticket_has_bought_since(home: Home) {
+    let shop = Shop::open(&home, &[("B", 2, true), ("C", 1, true)]).await;
     let provider = Arc::new(Provider::new(Manner::Approves));
     let order = given_up(&shop, &provider).await;
     let hold = shop.hold_wish(1, Wish::Named(vec!["C-1".to_owned()])).await;
@@ -267,9 +274,8 @@ async fn a_late_approval_is_paid_back_where_the_ticket_has_bought_since() {
     shop.audit(3).await;
 }
 
-#[tokio::test]
-async fn nobody_is_charged_for_an_order_that_is_over() {
-    let shop = Shop::open(&[("B", 2, true)]).await;
+async fn nobody_is_charged_for_an_order_that_is_over(home: Home) {
+    let shop = Shop::open(&home, &[("B", 2, true)]).await;
     let provider = Arc::new(Provider::new(Manner::IsAway));
     let settle = shop.settle_with(provider.clone());
     let order = shop.bought(1, 2, None).await;
@@ -283,9 +289,8 @@ async fn nobody_is_charged_for_an_order_that_is_over() {
     shop.audit(2).await;
 }
 
-#[tokio::test]
-async fn a_crash_before_the_provider_is_asked_loses_nothing() {
-    let shop = Shop::open(&[("B", 2, true)]).await;
+async fn a_crash_before_the_provider_is_asked_loses_nothing(home: Home) {
+    let shop = Shop::open(&home, &[("B", 2, true)]).await;
     let order = shop.bought(1, 2, None).await;
     let provider = Arc::new(Provider::new(Manner::Approves));
     let shop = shop.reopen(provider.clone()).await;
@@ -295,9 +300,8 @@ async fn a_crash_before_the_provider_is_asked_loses_nothing() {
     shop.audit(2).await;
 }
 
-#[tokio::test]
-async fn a_crash_after_the_charge_charges_once() {
-    let shop = Shop::open(&[("B", 2, true)]).await;
+async fn a_crash_after_the_charge_charges_once(home: Home) {
+    let shop = Shop::open(&home, &[("B", 2, true)]).await;
     let order = shop.bought(1, 2, None).await;
     let provider = Arc::new(Provider::new(Manner::HangsAfterTheEffect));
     let settle = shop.settle_with(provider.clone());
@@ -316,9 +320,8 @@ async fn a_crash_after_the_charge_charges_once() {
     shop.audit(2).await;
 }
 
-#[tokio::test]
-async fn two_loops_at_once_settle_once() {
-    let shop = Shop::open(&[("B", 40, true)]).await;
+async fn two_loops_at_once_settle_once(home: Home) {
+    let shop = Shop::open(&home, &[("B", 40, true)]).await;
     for fan in 0..10 {
         shop.bought(fan, 2, (fan % 3 == 0).then_some("decline"))
             .await;
@@ -330,9 +333,8 @@ async fn two_loops_at_once_settle_once() {
     shop.audit(40).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_loops_run_by_themselves_and_stop_when_told() {
-    let shop = Shop::open(&[("B", 4, true)]).await;
+async fn the_loops_run_by_themselves_and_stop_when_told(home: Home) {
+    let shop = Shop::open(&home, &[("B", 4, true)]).await;
     let stop = CancellationToken::new();
     let settle = tokio::spawn(shop.orders.settle().run(stop.clone()));
     let expire = tokio::spawn(shop.orders.expire().run(stop.clone()));

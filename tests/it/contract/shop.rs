@@ -1,16 +1,13 @@
-//! A shop of its own for one test: a database in a folder that goes away, a clock that stands still,
-//! and an audit that holds every row against every other.
+//! A shop of its own for one test: a database of its own, a clock that stands still, and an audit that
+//! holds every row against every other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use catraca::base::ids::{FanId, HoldId, IdSource, OrderId, ShowId, TicketId};
+use catraca::base::ids::{FanId, HoldId, OrderId, ShowId, TicketId};
 use catraca::base::secret::Secret;
 use catraca::base::time::{Clock, ManualClock, Timestamp};
-use catraca::driver::schema::CATRACA;
-use catraca::driver::sqlite::Sqlite;
-use catraca::orders::in_sqlite::InSqlite;
 use catraca::orders::payment::Payments;
 use catraca::orders::payment::settle::Settle;
 use catraca::orders::payment::via_sandbox::ViaSandbox;
@@ -20,8 +17,8 @@ use catraca::orders::rules::{Buyer, Contact, Hold, Order, Refusal};
 use catraca::orders::store::Store;
 use catraca::orders::{Orders, Settings};
 use catraca::show::settings::{self, Section};
-use catraca::show::{self, Store as _};
-use sqlx::Row;
+
+use crate::contract::shop_home::{Db, Home, Row};
 
 pub(crate) const T0: Timestamp = Timestamp::from_unix_ms(1_800_000_000_000);
 /// How long holds last in these tests.
@@ -30,8 +27,8 @@ pub(crate) const SECRET: &str = "between gateway and shop";
 
 #[derive(Debug)]
 pub(crate) struct Shop {
-    folder: Arc<tempfile::TempDir>,
-    pub(crate) db: Sqlite,
+    home: Home,
+    pub(crate) db: Db,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) orders: Orders,
@@ -40,31 +37,24 @@ pub(crate) struct Shop {
 
 impl Shop {
     /// A shop with these sections (name, seats, whether they are numbered) and a sandbox provider.
-    pub(crate) async fn open(sections: &[(&str, u32, bool)]) -> Self {
-        let folder = Arc::new(tempfile::tempdir().unwrap());
+    pub(crate) async fn open(home: &Home, sections: &[(&str, u32, bool)]) -> Self {
         let sandbox = Arc::new(ViaSandbox::new(Duration::from_millis(5)));
         let clock = Arc::new(ManualClock::at(T0));
-        let shop = Self::on(folder, clock, sandbox).await;
+        let shop = Self::on(home.clone(), clock, sandbox).await;
         shop.set(sections, 1).await;
         shop
     }
 
     /// The same shop after its process has died, with this provider.
     pub(crate) async fn reopen(self, payments: Arc<dyn Payments>) -> Self {
-        let (folder, clock) = (self.folder.clone(), self.clock.clone());
+        let (home, clock) = (self.home.clone(), self.clock.clone());
         drop(self);
-        Self::on(folder, clock, payments).await
+        Self::on(home, clock, payments).await
     }
 
-    async fn on(
-        folder: Arc<tempfile::TempDir>,
-        clock: Arc<ManualClock>,
-        payments: Arc<dyn Payments>,
-    ) -> Self {
-        let path = folder.path().join("catraca.db");
-        let db = Sqlite::open(&path, CATRACA).await.unwrap();
-        let ids = Arc::new(IdSource::random());
-        let store: Arc<dyn Store> = Arc::new(InSqlite::new(db.clone(), clock.clone(), ids));
+    async fn on(home: Home, clock: Arc<ManualClock>, payments: Arc<dyn Payments>) -> Self {
+        let db = home.open().await;
+        let store = db.store(clock.clone());
         let settings = Settings {
             payment_call_ms: 2_000,
             ..Settings::with_secret(Secret::new(SECRET))
@@ -72,7 +62,7 @@ impl Shop {
         Self {
             orders: Orders::new(store.clone(), payments, clock.clone(), settings),
             show: "show".parse().unwrap(),
-            folder,
+            home,
             db,
             clock,
             store,
@@ -89,20 +79,17 @@ impl Shop {
         settings.hold_ms = HOLD_MS;
         settings.holds_per_ticket = holds_per_ticket;
         settings.sections = sections.clone();
-        let shows = show::in_sqlite::InSqlite::new(self.db.clone());
-        let before = shows.get(&self.show).await.unwrap();
-        let change = show::Change {
-            who: "test".to_owned(),
-            role: "admin".to_owned(),
-            action: "set".to_owned(),
-            detail: "{}".to_owned(),
-            at: T0,
-        };
-        let expected = before.map(|show| show.version);
-        shows
-            .put(&self.show, &change, &settings, expected)
-            .await
-            .unwrap();
+        let settings = serde_json::to_string(&settings).unwrap();
+        self.db
+            .set(
+                "insert into shows (show, version, settings, state, edition, generation, mended, \
+                   ceiling, issued, serving, waiting, checkpoint_at_ms, created_at_ms) \
+                 values ($1, 1, $2, 'open', 1, 1, 1, 0, 0, 0, 0, 0, 0) \
+                 on conflict (show) do update set settings = excluded.settings, \
+                   version = shows.version + 1",
+                &[self.show.as_str(), &settings],
+            )
+            .await;
         self.store.reconcile(&self.show, &sections).await.unwrap();
     }
 
@@ -190,9 +177,9 @@ impl Shop {
 
     /// The types of an aggregate's events, in the order of their versions.
     pub(crate) async fn events(&self, key: &str) -> Vec<String> {
-        let types = "select type from outbox where aggregateid = ? order by aggregate_version";
-        let types = sqlx::query_scalar(types).bind(key.to_owned());
-        types.fetch_all(&self.db.read).await.unwrap()
+        let types = "select type from outbox where aggregateid = $1 order by aggregate_version";
+        let rows = self.db.rows(types, &[key]).await;
+        rows.iter().map(|row| row.text("type")).collect()
     }
 
     /// Holds every row against every other: seats and their owners, states and their events.
@@ -202,23 +189,21 @@ impl Shop {
         let events = self.all_events().await;
         let mut owed = (0, 0);
         for hold in self.rows("select * from holds").await {
-            let (id, state): (String, String) = (hold.get("hold_id"), hold.get("state"));
+            let (id, state): (String, String) = (hold.text("hold_id"), hold.text("state"));
             let expected = match state.as_str() {
                 "live" | "ordered" => vec!["HoldPlaced"],
                 _ => vec!["HoldPlaced", "HoldExpired"],
             };
             assert_eq!(events[&id], expected, "hold {id} is {state}");
-            assert_eq!(hold.get::<i64, _>("version"), expected.len() as i64);
+            assert_eq!(hold.number("version"), expected.len() as i64);
             if state == "live" {
-                owed.0 += self
-                    .owns(&id, "held", &hold.get::<String, _>("seats"))
-                    .await;
+                owed.0 += self.owns(&id, "held", &hold.text("seats")).await;
             }
         }
         let mut tickets = BTreeMap::new();
         for order in self.rows("select * from orders").await {
-            let (id, status): (String, String) = (order.get("order_id"), order.get("status"));
-            let (hold, seats): (String, String) = (order.get("hold_id"), order.get("seats"));
+            let (id, status): (String, String) = (order.text("order_id"), order.text("status"));
+            let (hold, seats): (String, String) = (order.text("hold_id"), order.text("seats"));
             let last = match status.as_str() {
                 "pending" => "OrderPlaced",
                 "confirmed" => "OrderConfirmed",
@@ -228,16 +213,14 @@ impl Shop {
             };
             assert_eq!(events[&id][0], "OrderPlaced");
             assert_eq!(events[&id].last().unwrap(), last, "order {id} is {status}");
-            assert_eq!(order.get::<i64, _>("version"), events[&id].len() as i64);
+            assert_eq!(order.number("version"), events[&id].len() as i64);
             match status.as_str() {
                 "pending" => owed.0 += self.owns(&hold, "held", &seats).await,
                 "confirmed" => owed.1 += self.owns(&hold, "sold", &seats).await,
                 _ => assert_eq!(self.owns(&hold, "held", "[]").await, 0),
             }
             let counts = i32::from(["pending", "confirmed"].contains(&status.as_str()));
-            *tickets
-                .entry(order.get::<String, _>("ticket_id"))
-                .or_insert(0) += counts;
+            *tickets.entry(order.text("ticket_id")).or_insert(0) += counts;
         }
         assert!(tickets.values().all(|counts| *counts <= 1), "{tickets:?}");
         assert_eq!(
@@ -251,19 +234,19 @@ impl Shop {
     async fn all_events(&self) -> BTreeMap<String, Vec<String>> {
         let mut events: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for row in self.rows("select * from outbox order by seq").await {
-            let of_key = events.entry(row.get("aggregateid")).or_default();
-            of_key.push(row.get("type"));
-            assert_eq!(row.get::<i64, _>("aggregate_version"), of_key.len() as i64);
-            assert!(row.get::<Option<String>, _>("traceparent").is_some());
+            let of_key = events.entry(row.text("aggregateid")).or_default();
+            of_key.push(row.text("type"));
+            assert_eq!(row.number("aggregate_version"), of_key.len() as i64);
+            assert!(row.text_or_none("traceparent").is_some());
         }
         events
     }
 
     /// How many seats a hold has: those that its row names, all in this state.
     async fn owns(&self, hold: &str, state: &str, seats: &str) -> u64 {
-        let query = sqlx::query_scalar("select seat from seats where hold_id = ? and state = ?");
-        let query = query.bind(hold.to_owned()).bind(state.to_owned());
-        let mut owned: Vec<String> = query.fetch_all(&self.db.read).await.unwrap();
+        let query = "select seat from seats where hold_id = $1 and state = $2";
+        let rows = self.db.rows(query, &[hold, state]).await;
+        let mut owned: Vec<String> = rows.iter().map(|row| row.text("seat")).collect();
         let mut named: Vec<String> = serde_json::from_str(seats).unwrap();
         owned.sort();
         named.sort();
@@ -271,13 +254,13 @@ impl Shop {
         owned.len() as u64
     }
 
-    async fn rows(&self, sql: &'static str) -> Vec<sqlx::sqlite::SqliteRow> {
-        sqlx::query(sql).fetch_all(&self.db.read).await.unwrap()
+    async fn rows(&self, sql: &'static str) -> Vec<Row> {
+        self.db.rows(sql, &[]).await
     }
 
     /// Runs statements that no unit of work would.
     pub(crate) async fn run(&self, sql: &'static str) -> Result<(), sqlx::Error> {
-        sqlx::raw_sql(sql).execute(&self.db.write).await.map(drop)
+        self.db.run(sql).await
     }
 
     pub(crate) fn now(&self) -> Timestamp {

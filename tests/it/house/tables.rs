@@ -28,6 +28,7 @@ pub(crate) const PURE: &[&str] = &[
     "room/estimate.rs",
     "room/fold.rs",
     "room/keys.rs",
+    "room/position.rs",
     "room/quota.rs",
     "show/draw.rs",
     "show/settings.rs",

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use catraca::base::ids::{Number, Place};
+use catraca::base::ids::{Edition, Generation, Number, Place};
 use catraca::room::model::command::{
-    Cause, Command, Ended, Folded, Measured, RoomState, Stock, Tick,
+    Cause, Command, Ended, Folded, Measured, Restoring, RoomState, Stock, Tick,
 };
 
 use crate::model::histories::{Event, event};
@@ -20,6 +20,14 @@ pub(crate) enum Happening {
     Verb(RoomState),
     Hours([Option<i64>; 3]),
     Guard(u64),
+    /// The operator announces a draw, or takes it back.
+    Announce(bool),
+    /// The operator asks fans to be there, or no longer.
+    Presence(bool),
+    /// The opening of a draw, as far as so many steps, with what is wrong about the last.
+    Opening(usize, Wrong),
+    /// A tick that wants so many calls and names so many places of the draw.
+    TickDrawn(u64, usize, Wrong),
     /// Somebody tells the time.
     Wait(u64),
     /// As long as something lasts, to the millisecond; or one more.
@@ -41,6 +49,15 @@ pub(crate) enum Happening {
     Finish(RoomState, [u64; 4], Option<Stock>),
 }
 
+/// What is wrong with what is said of a draw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    Nothing,
+    Seed,
+    /// Its size, or the `serving` that a tick assumes.
+    Number,
+}
+
 /// What lasts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Lasting {
@@ -48,6 +65,7 @@ pub(crate) enum Lasting {
     Slot,
     Ticket,
     Lease,
+    Presence,
 }
 
 /// What is wrong with a pass.
@@ -58,6 +76,43 @@ pub(crate) enum Pass {
     OfAnotherGeneration,
     OfNoNumber,
     OfALaterNumber,
+    /// Shown by somebody who knows of no draw.
+    Placeless,
+    /// The place is none that a draw gave.
+    OfNoPlace,
+}
+
+impl Pass {
+    /// A good pass, with that wrong about it. `n` is any number.
+    pub(crate) fn of(self, good: Restoring, n: u64) -> Restoring {
+        match self {
+            Pass::Good => good,
+            Pass::OfAnotherEdition => Restoring {
+                edition: Edition(good.edition.0 + 1),
+                ..good
+            },
+            Pass::OfAnotherGeneration => Restoring {
+                generation: Generation(good.generation.0 + 1),
+                ..good
+            },
+            Pass::OfNoNumber => Restoring {
+                number: Number(0),
+                ..good
+            },
+            Pass::OfALaterNumber => Restoring {
+                number: Number(1_000),
+                ..good
+            },
+            Pass::Placeless => Restoring {
+                place: None,
+                ..good
+            },
+            Pass::OfNoPlace => Restoring {
+                place: Some(Place(1_000 * (n % 2))),
+                ..good
+            },
+        }
+    }
 }
 
 fn stock() -> impl Strategy<Value = Stock> {
@@ -100,7 +155,12 @@ fn lasting() -> impl Strategy<Value = Lasting> {
         1 => Just(Lasting::Slot),
         1 => Just(Lasting::Ticket),
         1 => Just(Lasting::Lease),
+        1 => Just(Lasting::Presence),
     ]
+}
+
+fn wrong() -> impl Strategy<Value = Wrong> {
+    prop_oneof![6 => Just(Wrong::Nothing), 1 => Just(Wrong::Seed), 1 => Just(Wrong::Number)]
 }
 
 fn state() -> impl Strategy<Value = RoomState> {
@@ -114,6 +174,8 @@ fn pass() -> impl Strategy<Value = (u64, Pass)> {
         1 => Just(Pass::OfAnotherGeneration),
         1 => Just(Pass::OfNoNumber),
         1 => Just(Pass::OfALaterNumber),
+        1 => Just(Pass::Placeless),
+        1 => Just(Pass::OfNoPlace),
     ];
     (0u64..40, pass)
 }
@@ -137,6 +199,13 @@ pub(crate) fn happening() -> impl Strategy<Value = Happening> {
         2 => Just(say(Command::Board)),
         1 => (0usize..30).prop_map(move |max| say(Command::Ledger { max })),
         1 => (0u64..60).prop_map(move |through| say(Command::Trim { through })),
+        2 => proptest::collection::vec((0u64..45).prop_map(fan), 0..9)
+            .prop_map(move |fans| say(Command::Touch { fans })),
+        1 => any::<bool>().prop_map(Happening::Announce),
+        1 => any::<bool>().prop_map(Happening::Presence),
+        2 => (0usize..4, wrong()).prop_map(|(steps, wrong)| Happening::Opening(steps, wrong)),
+        9 => (0u64..9, 0usize..20, wrong())
+            .prop_map(|(want, names, wrong)| Happening::TickDrawn(want, names, wrong)),
         1 => state().prop_map(Happening::Verb),
         1 => (hour(), hour(), hour()).prop_map(|(a, b, c)| Happening::Hours([a, b, c])),
         1 => (0u64..50).prop_map(Happening::Guard),

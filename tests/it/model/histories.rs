@@ -174,6 +174,7 @@ fn anything() -> impl Strategy<Value = Command> {
             number: Number(number),
             edition: Edition(edition % 3),
             generation: Generation(generation % 3),
+            place: None,
         }],
     };
     let mend = |(i, generation, serving): (usize, u64, u64)| {

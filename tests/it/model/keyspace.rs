@@ -36,6 +36,9 @@ pub(crate) fn expected(facts: &Facts, is_whole: bool) -> Keyspace {
             put(*key, fan.to_string(), score.clone());
         }
     }
+    for (fan, last) in &facts.seen {
+        put(Key::Seen, fan.to_string(), ms(*last));
+    }
     for (stamp, calls) in &facts.quota {
         let calls = match calls {
             &u64::MAX => "burned".to_owned(),
@@ -85,7 +88,9 @@ fn room(facts: &Facts, is_whole: bool) -> Vec<(&'static str, String)> {
     fields
 }
 
-fn whole(facts: &Facts) -> [(&'static str, String); 14] {
+fn whole(facts: &Facts) -> [(&'static str, String); 18] {
+    let size = facts.draw.map(|draw| draw.size.to_string());
+    let seed = facts.draw.and_then(|draw| draw.seed);
     let cause = facts.measured.cause.map_or("", |cause| cause.word());
     [
         ("ceiling", facts.ceiling.to_string()),
@@ -109,11 +114,16 @@ fn whole(facts: &Facts) -> [(&'static str, String); 14] {
             "seats_per_fan_milli",
             facts.measured.seats_per_fan_milli.to_string(),
         ),
+        ("draw_size", size.unwrap_or_default()),
+        ("draw_seed", seed.map_or(String::new(), |s| s.to_string())),
+        ("opening", if facts.opening { "1" } else { "" }.into()),
+        ("open_since", maybe_ms(facts.open_since)),
         ("replid", "this server's".into()),
     ]
 }
 
-fn settings(settings: &Settings) -> [(&'static str, String); 12] {
+fn settings(settings: &Settings) -> [(&'static str, String); 14] {
+    let flag = |on: bool| u8::from(on).to_string();
     [
         ("settings", serde_json::to_string(settings).unwrap()),
         ("rate", settings.rate.to_string()),
@@ -123,7 +133,9 @@ fn settings(settings: &Settings) -> [(&'static str, String); 12] {
         ("ticket_ttl_ms", settings.ticket_ttl_ms.to_string()),
         ("ticket_ttl_max_ms", settings.ticket_ttl_max_ms.to_string()),
         ("waiting_max", settings.waiting_max.to_string()),
-        ("stock_guard", u8::from(settings.stock_guard).to_string()),
+        ("stock_guard", flag(settings.stock_guard)),
+        ("draws", flag(settings.draw.is_some())),
+        ("require_presence", flag(settings.require_presence)),
         ("early_at", maybe_ms(settings.early_at)),
         ("opens_at", maybe_ms(settings.opens_at)),
         ("closes_at", maybe_ms(settings.closes_at)),
@@ -178,7 +190,12 @@ pub(crate) fn dump(redis: &mut redis::Connection, show: &ShowId) -> Keyspace {
                 0u64 => continue,
                 length => [("length".into(), length.to_string())].into(),
             },
-            Key::Queue | Key::Returned | Key::Standby | Key::Admissions | Key::Claimed => {
+            Key::Queue
+            | Key::Returned
+            | Key::Standby
+            | Key::Admissions
+            | Key::Claimed
+            | Key::Seen => {
                 let members: Vec<(Vec<u8>, i64)> = redis::cmd("ZRANGE")
                     .arg(&name)
                     .arg(&["0", "-1", "WITHSCORES"])

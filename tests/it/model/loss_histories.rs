@@ -96,7 +96,10 @@ impl Told {
             Restored::Known(Claimed::Waiting { number: told }) => prop_assert_eq!(told, *number),
             Restored::Known(Claimed::Returned { place }) => prop_assert_eq!(place.0, number.0),
             Restored::Known(Claimed::Admitted { .. } | Claimed::Gone(_)) => {}
-            Restored::Known(Claimed::Unknown) | Restored::Void | Restored::Ahead => {
+            Restored::Known(Claimed::Unknown)
+            | Restored::Void
+            | Restored::Ahead
+            | Restored::Placeless => {
                 prop_assert!(false, "fan {} was refused: {:?}", n, answer);
             }
         }

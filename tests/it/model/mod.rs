@@ -3,7 +3,6 @@
 
 pub(crate) mod world;
 
-mod alike;
 mod happenings;
 mod histories;
 mod keyspace;
@@ -17,4 +16,5 @@ mod room_loss;
 mod room_rate;
 mod room_states;
 mod scripts;
+mod twins;
 mod witness;

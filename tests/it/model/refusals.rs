@@ -95,6 +95,7 @@ fn command(n: u64, standing: Option<Standing>, ask: &Ask) -> Command {
                 number: pass_of(standing),
                 edition: Edition(edition),
                 generation: Generation(generation),
+                place: None,
             }],
         },
     }

@@ -1,12 +1,12 @@
 //! Promise 3: what a loss takes, ledger and passes bring back.
 
 use catraca::base::ids::{Edition, Generation, Number, Place};
-use catraca::room::estimate::position;
 use catraca::room::model::command::{
     AfterRevoke, Claimed, Command, Configure, Ended, Folded, Gap, Gone, Joined, Mend, Mended,
     Outcome, Restored, Restoring, RoomState, Why,
 };
 use catraca::room::model::{Standing, State};
+use catraca::room::position::position;
 
 use crate::model::world::{Sql, World, at, fan, settings};
 
@@ -158,6 +158,7 @@ fn a_pass_is_good_for_its_edition_and_for_what_the_room_can_know() {
         number: Number(7),
         edition: Edition(1),
         generation: Generation(1),
+        place: None,
     };
     let rows = [
         (
@@ -218,6 +219,7 @@ fn the_same_fan_twice_in_a_batch_gets_one_place() {
         number: Number(7),
         edition,
         generation,
+        place: None,
     };
     let outcome = world.say(&Command::Restore {
         restoring: vec![pass, pass],

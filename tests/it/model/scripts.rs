@@ -1,376 +1,80 @@
-//! Two rooms that are told the same: the scripts and the definition. Every answer is the same, and so is
-//! everything that is left in the end.
+//! The scripts are the definition: random histories are told to both, every answer is the same, and
+//! so is everything that is left in the end. One history in ten is told on the server's own clock, as
+//! it runs in life; the others on one that is set by hand and jumps.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::env;
 
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use tokio::runtime::Runtime;
 
-use catraca::base::ids::{Edition, FanId, Generation, Number, Place, ShowId};
-use catraca::base::limits::LEASE_TTL_MS;
-use catraca::base::time::Timestamp;
 use catraca::room::in_redis::InRedis;
 use catraca::room::in_redis::scripts::ScriptClock;
-use catraca::room::model::command::{
-    Command, Configure, Finish, Folded, Joined, Joining, Mend, Origin, Outcome, Restoring,
-    RoomState, Settings, Stock,
-};
-use catraca::room::model::{State, apply};
-use catraca::room::{Store, StoreError};
+use catraca::room::model::command::RoomState;
 
-use crate::model::happenings::{Happening, Lasting, Pass};
-use crate::model::histories::Event;
-use crate::model::keyspace;
-use crate::model::own_clock;
-use crate::model::world::{at, fan, settings};
+use crate::model::happenings::happening;
+use crate::model::twins::Twins;
+use crate::model::world::announced;
+use crate::support::need::{Need, REDIS, VALKEY};
 use crate::support::redis::Server;
 
-/// On the server's own clock time passes for real, and everything is so many times as short.
-const OWN_CLOCK_SHARE: u64 = 100;
+/// How many histories are told when nobody asks for more.
+const CASES: u32 = 200;
+/// The variable that asks for more.
+const CASES_VARIABLE: &str = "CATRACA_MODEL_CASES";
 
-/// Both rooms, and what SQL would know of them.
-pub(crate) struct Twins<'a> {
-    clock: ScriptClock,
-    runtime: &'a Runtime,
-    scripts: &'a InRedis,
-    redis: redis::Connection,
-    show: ShowId,
-    room: State,
-    now: Timestamp,
-    settings: Settings,
-    version: u64,
-    edition: u64,
-    pub(crate) generation: u64,
-    /// The passes of this edition: the last number of each fan.
-    numbers: BTreeMap<FanId, Number>,
-    minted: u64,
-}
-
-impl<'a> Twins<'a> {
-    /// Both, before they begin; the scripts go by this clock.
-    pub(crate) fn new(
-        clock: ScriptClock,
-        runtime: &'a Runtime,
-        scripts: &'a InRedis,
-        server: &Server,
-    ) -> Self {
-        let mut redis = server.connection();
-        redis::cmd("FLUSHALL").exec(&mut redis).unwrap();
-        let mut settings = settings();
-        (settings.claim_ms, settings.ticket_ttl_ms) = (2_000, 5_000);
-        (settings.capacity, settings.waiting_max) = (12, 30);
-        settings.ticket_ttl_max_ms = 9_000;
-        if clock == ScriptClock::Server {
-            (settings.claim_ms, settings.ticket_ttl_ms) = (20, 50);
-            (settings.window_ms, settings.ticket_ttl_max_ms) = (10, 90);
-        }
-        Self {
-            clock,
-            runtime,
-            scripts,
-            redis,
-            show: "twins".parse().unwrap(),
-            room: State::default(),
-            now: at(10_000),
-            settings,
-            version: 1,
-            edition: 1,
-            generation: 0,
-            numbers: BTreeMap::new(),
-            minted: 100,
-        }
-    }
-
-    /// Tells both, and says how their answers differ.
-    fn say(&mut self, command: &Command) -> Result<(), TestCaseError> {
-        if self.clock == ScriptClock::Key {
-            own_clock::set(&mut self.redis, &self.show, self.now);
-        }
-        let told = self
-            .runtime
-            .block_on(self.scripts.apply(&self.show, command));
-        let told =
-            told.map_err(|error| TestCaseError::fail(format!("{command:?}: {}", chain(&error))))?;
-        if self.clock == ScriptClock::Server {
-            self.now = own_clock::told(&mut self.redis, &self.show).unwrap_or(self.now);
-        }
-        let meant = apply(&mut self.room, self.now, command);
-        prop_assert_eq!(&told, &meant, "{:?} at {}", command, self.now);
-        if let (Command::Join { joining }, Outcome::Joined(answers)) = (command, &meant) {
-            for (joining, answer) in joining.iter().zip(answers) {
-                if let Joined::New { number } = answer {
-                    self.numbers.insert(joining.fan, *number);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The command that says so of those who have a number.
-    fn fold(&self, folded: Vec<(u64, Folded)>) -> Command {
-        let with_place = |(n, folded): (u64, Folded)| {
-            let place = Place(self.numbers.get(&fan(n))?.0);
-            let folded = match folded {
-                Folded::Called { until, .. } => Folded::Called { until, place },
-                Folded::Claimed { until, .. } => Folded::Claimed { until, place },
-                Folded::Returned { .. } => Folded::Returned { place },
-                Folded::Ended(why) => Folded::Ended(why),
-            };
-            Some((fan(n), folded))
-        };
-        Command::Mend(Mend::Fold {
-            generation: Generation(self.generation),
-            folded: folded.into_iter().filter_map(with_place).collect(),
-        })
-    }
-
-    fn restore(&self, passes: &[(u64, Pass)]) -> Command {
-        let show = |(n, pass): &(u64, Pass)| {
-            let good = Restoring {
-                fan: fan(*n),
-                number: *self.numbers.get(&fan(*n))?,
-                edition: Edition(self.edition),
-                generation: Generation(self.generation),
-            };
-            Some(match pass {
-                Pass::Good => good,
-                Pass::OfAnotherEdition => Restoring {
-                    edition: Edition(self.edition + 1),
-                    ..good
-                },
-                Pass::OfAnotherGeneration => Restoring {
-                    generation: Generation(self.generation + 1),
-                    ..good
-                },
-                Pass::OfNoNumber => Restoring {
-                    number: Number(0),
-                    ..good
-                },
-                Pass::OfALaterNumber => Restoring {
-                    number: Number(1_000),
-                    ..good
-                },
-            })
-        };
-        Command::Restore {
-            restoring: passes.iter().filter_map(show).collect(),
-        }
-    }
-
-    fn configure(&mut self, verb: Option<RoomState>) -> Result<(), TestCaseError> {
-        self.version += 1;
-        self.say(&Command::Configure(Configure {
-            version: self.version,
-            settings: self.settings.clone(),
-            verb: verb.map(|state| (self.version, state)),
-        }))
-    }
-
-    pub(crate) fn begin(&mut self, mended: u64) -> Result<(), TestCaseError> {
-        self.say(&Command::Mend(Mend::Begin {
-            edition: Edition(self.edition),
-            generation: Generation(self.generation),
-            mended: Generation(mended),
-        }))
-    }
-
-    fn copy(&mut self, through: u64, max: usize) -> Result<(), TestCaseError> {
-        self.say(&Command::Mend(Mend::Copy {
-            generation: Generation(self.generation),
-            through,
-            max,
-        }))
-    }
-
-    pub(crate) fn finish(
-        &mut self,
-        state: RoomState,
-        [serving, known, more, restoring_ms]: [u64; 4],
-        stock: Option<Stock>,
-    ) -> Result<(), TestCaseError> {
-        let issued = self
-            .numbers
-            .values()
-            .max()
-            .map_or(known, |last| last.0.max(known));
-        let finish = Finish {
-            generation: Generation(self.generation),
-            configure: Configure {
-                version: self.version,
-                settings: self.settings.clone(),
-                verb: (known % 2 == 0).then_some((self.version, RoomState::Open)),
-            },
-            state,
-            serving: Place(serving),
-            known: Number(known),
-            // SQL's ceiling is never below what was issued.
-            issued: Number(issued + more / 3),
-            ceiling: Number(issued + more),
-            not_before: self.now.plus_ms(restoring_ms % 7).minus_ms(3),
-            restoring_ms: restoring_ms.saturating_sub(2_000),
-            stock,
-        };
-        self.say(&Command::Mend(Mend::Finish(Box::new(finish))))
-    }
-
-    fn lose(&mut self) {
-        self.room.lose();
-        let key = format!("catraca:{{{}}}:room", self.show);
-        let forget = [
-            "replid",
-            "mending_replid",
-            "mending_edition",
-            "mending_generation",
-        ];
-        redis::cmd("HDEL")
-            .arg(key)
-            .arg(&forget)
-            .exec(&mut self.redis)
-            .unwrap();
-    }
-
-    fn mint(&mut self, between: &[Option<u64>]) -> Command {
-        let mut joining = Vec::new();
-        for known in between {
-            joining.extend(known.map(|n| Joining {
-                fan: fan(n),
-                origin: Origin::Known,
-            }));
-            self.minted += 1;
-            let minted = fan(self.minted);
-            joining.push(Joining {
-                fan: minted,
-                origin: Origin::Minted,
-            });
-        }
-        Command::Join { joining }
-    }
-
-    const fn lasting_ms(&self, lasting: Lasting) -> u64 {
-        match lasting {
-            Lasting::Window => self.settings.window_ms,
-            Lasting::Slot => self.settings.claim_ms,
-            Lasting::Ticket => self.settings.ticket_ttl_ms,
-            Lasting::Lease => LEASE_TTL_MS,
-        }
-    }
-
-    fn wait_for(&mut self, lasting: Lasting, more_ms: u64) {
-        let ms = self.lasting_ms(lasting) + more_ms;
-        if self.clock == ScriptClock::Key {
-            self.now = self.now.plus_ms(ms);
+fn tell_both(need: &Need) {
+    let Some(server) = Server::start(need) else {
+        return;
+    };
+    let cases = env::var(CASES_VARIABLE).map_or(CASES, |cases| cases.parse().unwrap());
+    let runtime = Runtime::new().unwrap();
+    let url = server.url();
+    let on = |clock| {
+        let connected = runtime.block_on(InRedis::connect_on(&url, clock));
+        connected.unwrap()
+    };
+    let (by_hand, on_own) = (on(ScriptClock::Key), on(ScriptClock::Server));
+    let config = ProptestConfig {
+        cases,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    let histories = proptest::collection::vec(happening(), 1..150);
+    // Half of them begin early, with a draw to come.
+    let histories = (proptest::bool::weighted(0.1), any::<bool>(), histories);
+    let told = TestRunner::new(config).run(&histories, |(is_own, draws, history)| {
+        let (clock, scripts) = if is_own {
+            (ScriptClock::Server, &on_own)
         } else {
-            std::thread::sleep(Duration::from_millis(ms.min(OWN_CLOCK_SHARE)));
-        }
-    }
-
-    fn wait(&mut self, ms: u64) {
-        if self.clock == ScriptClock::Key {
-            self.now = self.now.plus_ms(ms);
+            (ScriptClock::Key, &by_hand)
+        };
+        let mut twins = Twins::new(clock, &runtime, scripts, &server);
+        twins.generation = 1;
+        twins.begin(0)?;
+        twins.settings.draw = draws.then(announced);
+        let state = if draws {
+            RoomState::Early
         } else {
-            std::thread::sleep(Duration::from_millis(ms / OWN_CLOCK_SHARE));
+            RoomState::Open
+        };
+        twins.finish(state, [0, u64::from(draws), 150, 0], None)?;
+        for happening in &history {
+            twins.happen(happening)?;
         }
-    }
-
-    pub(crate) fn happen(&mut self, happening: &Happening) -> Result<(), TestCaseError> {
-        match happening.clone() {
-            Happening::Daily(Event::Clock(ms)) => {
-                self.now = at((self.now.as_millis() + ms).max(0));
-                Ok(())
-            }
-            Happening::Daily(Event::Say(command)) | Happening::Say(command) => self.say(&command),
-            Happening::Daily(Event::Rate(rate)) => {
-                self.settings.rate = rate;
-                self.configure(None)
-            }
-            Happening::Daily(Event::Window(window_ms)) => {
-                self.settings.window_ms = window_ms;
-                self.configure(None)
-            }
-            Happening::Daily(Event::Capacity(capacity)) => {
-                self.settings.capacity = capacity;
-                self.configure(None)
-            }
-            Happening::Daily(Event::Verb(state)) | Happening::Verb(state) => {
-                self.configure(Some(state))
-            }
-            Happening::Mint(between) => {
-                let command = self.mint(&between);
-                self.say(&command)
-            }
-            Happening::Hours(hours) => {
-                let [early, opens, closes] = hours.map(|hour| hour.map(at));
-                (self.settings.early_at, self.settings.opens_at) = (early, opens);
-                self.settings.closes_at = closes;
-                self.configure(None)
-            }
-            Happening::Guard(waiting_max) => {
-                self.settings.waiting_max = waiting_max;
-                self.settings.stock_guard = waiting_max % 3 != 0;
-                self.configure(None)
-            }
-            Happening::Wait(ms) => {
-                self.wait(ms);
-                Ok(())
-            }
-            Happening::WaitFor(lasting, more_ms) => {
-                self.wait_for(lasting, more_ms);
-                Ok(())
-            }
-            Happening::Lose => {
-                self.lose();
-                Ok(())
-            }
-            Happening::Begin {
-                generations,
-                is_found,
-                editions,
-            } => {
-                let mended = if is_found {
-                    self.room.facts().generation.0
-                } else {
-                    0
-                };
-                self.generation += generations;
-                if 0 < editions {
-                    self.edition += editions;
-                    self.numbers.clear();
-                }
-                self.begin(mended)
-            }
-            Happening::Copy(through, max) => self.copy(through, max),
-            Happening::Fold(folded) => self.say(&self.fold(folded)),
-            Happening::Restore(passes) => self.say(&self.restore(&passes)),
-            Happening::Finish(state, numbers, stock) => self.finish(state, numbers, stock),
-        }
-    }
-
-    /// What is left in the end is the same.
-    pub(crate) fn compare(&mut self) -> Result<(), TestCaseError> {
-        self.say(&Command::Ledger { max: usize::MAX })?;
-        let meant = keyspace::expected(&self.room.facts(), self.room.is_whole());
-        let mut held = keyspace::dump(&mut self.redis, &self.show);
-        if !self.room.is_whole() && self.room.facts().mending.is_none() {
-            // Of a lost room only the fans count: what else is left, the next mend does not read.
-            held.remove("room");
-            let mut meant = meant;
-            meant.remove("room");
-            prop_assert_eq!(held, meant);
-            return Ok(());
-        }
-        prop_assert_eq!(held, meant);
-        Ok(())
+        twins.compare()
+    });
+    if let Err(error) = told {
+        panic!("{}: {error}", need.what);
     }
 }
 
-/// An error with its causes.
-fn chain(error: &StoreError) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
+#[test]
+fn scripts_on_redis_say_what_the_definition_says() {
+    tell_both(&REDIS);
+}
+
+#[test]
+fn scripts_on_valkey_say_what_the_definition_says() {
+    tell_both(&VALKEY);
 }

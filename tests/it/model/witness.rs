@@ -1,10 +1,12 @@
 //! A witness who knows nothing of the definition: sees the answers and the ledger, and says which
 //! promise they break.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use catraca::base::ids::{FanId, Number, Place};
+use catraca::base::limits::PRESENT_MS;
 use catraca::base::time::Timestamp;
+use catraca::room::draw::Table;
 use catraca::room::model::command::{Called, Change, Joined, LedgerEntry};
 
 /// What was seen of a room that was never lost.
@@ -12,7 +14,12 @@ use catraca::room::model::command::{Called, Change, Joined, LedgerEntry};
 pub(crate) struct Witness {
     numbers: BTreeMap<FanId, Number>,
     last_number: Number,
-    queue: BTreeMap<Number, FanId>,
+    queue: BTreeMap<Place, FanId>,
+    /// Once a draw is open.
+    table: Option<Table>,
+    seen: BTreeMap<FanId, Timestamp>,
+    /// Who stood before a called fan and was not called: the next entry says that they were absent.
+    passed_over: VecDeque<FanId>,
     returned: BTreeMap<Place, FanId>,
     inside: BTreeMap<FanId, Timestamp>,
     calls: Vec<Calls>,
@@ -43,12 +50,16 @@ impl Witness {
                     ));
                 }
                 self.last_number = number;
-                self.queue.insert(number, fan);
+                self.queue.insert(self.place_of(number), fan);
             }
             Joined::Kept { number } if self.numbers.get(&fan) != Some(&number) => {
                 return Err(format!("promise 1: {fan} was told {number}"));
             }
+            Joined::Drawn { place } if self.numbers.get(&fan) != self.number_of(place).as_ref() => {
+                return Err(format!("promise 1: {fan} was told place {place}"));
+            }
             Joined::Kept { .. }
+            | Joined::Drawn { .. }
             | Joined::Admitted { .. }
             | Joined::Gone(_)
             | Joined::Busy
@@ -64,6 +75,30 @@ impl Witness {
         self.rates.push((now, rate));
     }
 
+    /// The draw gives the places from now on.
+    pub(crate) fn drawn(&mut self, table: Table) {
+        let waiting = std::mem::take(&mut self.queue);
+        self.queue = waiting
+            .into_iter()
+            .map(|(number, fan)| (table.place(Number(number.0)), fan))
+            .collect();
+        self.table = Some(table);
+    }
+
+    fn place_of(&self, number: Number) -> Place {
+        let table = self.table.as_ref();
+        table.map_or(Place(number.0), |table| table.place(number))
+    }
+
+    fn number_of(&self, place: Place) -> Option<Number> {
+        self.table.as_ref().map(|table| table.number(place))
+    }
+
+    /// The fan showed up.
+    pub(crate) fn touched(&mut self, now: Timestamp, fan: FanId) {
+        self.seen.insert(fan, now);
+    }
+
     /// The next entry of the ledger.
     pub(crate) fn read(&mut self, entry: &LedgerEntry) -> Result<(), String> {
         if entry.seq != self.seq + 1 {
@@ -73,8 +108,13 @@ impl Witness {
             return Err(format!("serving fell to {}", entry.serving));
         }
         (self.seq, self.serving) = (entry.seq, entry.serving);
+        if !matches!(entry.change, Change::Absent { .. }) && !self.passed_over.is_empty() {
+            let skipped = &self.passed_over;
+            return Err(format!("promise 5: {skipped:?} were passed over"));
+        }
         match &entry.change {
             Change::Called(called) => self.called(entry.at, called)?,
+            Change::Absent { fans } => self.absent(entry.at, fans)?,
             Change::Claimed { fan, until } | Change::Extended { fan, until } => {
                 self.inside.insert(*fan, *until);
             }
@@ -92,21 +132,26 @@ impl Witness {
     }
 
     fn called(&mut self, now: Timestamp, called: &Called) -> Result<(), String> {
-        for (fan, number) in &called.fans {
-            let next = self
-                .returned
-                .pop_first()
-                .map(|(place, fan)| (fan, Number(place.0)));
-            let next = next.or_else(|| self.queue.pop_first().map(|(number, fan)| (fan, number)));
-            if next != Some((*fan, *number)) {
-                return Err(format!("promise 5: {number} was called, not {next:?}"));
+        for (fan, place) in &called.fans {
+            let mut next = self.returned.pop_first();
+            while next.is_none() {
+                match self.queue.pop_first() {
+                    Some((_, skipped)) if skipped != *fan => self.passed_over.push_back(skipped),
+                    found => {
+                        next = found;
+                        break;
+                    }
+                }
+            }
+            if next != Some((*place, *fan)) {
+                return Err(format!("promise 5: {place} was called, not {next:?}"));
             }
             if self
                 .inside
                 .insert(*fan, called.until)
                 .is_some_and(|until| now < until)
             {
-                return Err(format!("promise 5: {number} was called twice"));
+                return Err(format!("promise 5: {place} was called twice"));
             }
         }
         if self
@@ -133,6 +178,25 @@ impl Witness {
             window_ms: called.window_ms,
         });
         self.window(now, called.window_ms)
+    }
+
+    /// Who is absent stood before others, and has not shown up lately.
+    fn absent(&mut self, now: Timestamp, fans: &[(FanId, Place)]) -> Result<(), String> {
+        for (fan, _) in fans {
+            let next = self.passed_over.pop_front();
+            let next = next.or_else(|| self.queue.pop_first().map(|(_, fan)| fan));
+            if next != Some(*fan) {
+                return Err(format!("promise 5: {fan} was absent, not {next:?}"));
+            }
+            let last = self.seen.get(fan);
+            if last.is_some_and(|last| now.ms_since(*last) <= PRESENT_MS) {
+                return Err(format!("promise 5: {fan} was there at {last:?}"));
+            }
+        }
+        match self.passed_over.front() {
+            Some(skipped) => Err(format!("promise 5: {skipped} was passed over")),
+            None => Ok(()),
+        }
     }
 
     /// The window that ends now holds at most the highest rate in force in it.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use catraca::base::ids::{Edition, FanId, Generation, Number, Place};
 use catraca::base::time::Timestamp;
+use catraca::room::draw::{Announced, Commitment};
 use catraca::room::fold::Fold;
 use catraca::room::model::command::{
     Board, Claimed, Command, Configure, Finish, Folded, Joined, Joining, LedgerEntry, Measured,
@@ -39,6 +40,15 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
+/// A draw to come, without a beacon.
+pub(crate) fn announced() -> Announced {
+    Announced {
+        commitment: Commitment([0; 32]),
+        beacon: None,
+        revealed: None,
+    }
+}
+
 /// What makes a new room of these settings, in this state.
 pub(crate) fn new_room(settings: Settings, state: RoomState) -> [Mend; 2] {
     let (edition, generation) = (Edition(1), Generation(1));
@@ -62,6 +72,7 @@ pub(crate) fn new_room(settings: Settings, state: RoomState) -> [Mend; 2] {
         not_before: at(0),
         restoring_ms: 0,
         stock: None,
+        draw: None,
     };
     [begin, Mend::Finish(Box::new(finish))]
 }
@@ -73,6 +84,7 @@ pub(crate) fn tick(want: u64) -> Tick {
         want,
         lease_ttl_ms: 2_000,
         measured: Measured::default(),
+        drawn: None,
     }
 }
 
@@ -166,6 +178,7 @@ impl World {
             number: Number(number),
             edition: Edition(1),
             generation: Generation(1),
+            place: None,
         })
     }
 
@@ -322,6 +335,7 @@ impl Sql {
             not_before: fold.at,
             restoring_ms,
             stock: None,
+            draw: None,
         };
         let folds = folded.chunks(3).map(|part| Mend::Fold {
             generation,

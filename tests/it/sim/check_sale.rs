@@ -177,6 +177,7 @@ impl Sale {
         for (row, seq) in check_trail::ledger().into_iter().zip(1..) {
             let kind = match &row.change {
                 Change::Called(_) => "called",
+                Change::Absent { .. } => "absent",
                 Change::Claimed { .. } => "claimed",
                 Change::Extended { .. } => "extended",
                 Change::Returned { .. } => "returned",

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use catraca::base::ids::{FanId, Number, Place, TicketId};
+use catraca::base::ids::{FanId, Place, TicketId};
 use catraca::base::time::Timestamp;
 use catraca::room::model::command::{Called, Change, Ended, Why};
 use serde_json::{Value, json};
@@ -98,16 +98,17 @@ pub(crate) fn ledger() -> Vec<Row> {
         live.retain(|_, until| at(ms) < *until);
         match &mut change {
             Change::Called(called) => {
-                let (fan, number) = called.fans[0];
+                let (fan, place) = called.fans[0];
                 live.insert(fan, called.until);
                 called.live = live.len() as u64;
-                serving = serving.max(number.0);
+                serving = serving.max(place.0);
                 called.waiting = FANS - serving;
             }
             Change::Claimed { fan, until } | Change::Extended { fan, until } => {
                 live.insert(*fan, *until);
             }
             Change::Returned { fan, .. } | Change::Ended { fan, .. } => drop(live.remove(fan)),
+            Change::Absent { .. } => {}
         }
         let token = if ms < 15 * TICK_MS { 1 } else { 2 };
         rows.push(Row {
@@ -122,7 +123,7 @@ pub(crate) fn ledger() -> Vec<Row> {
 
 fn call(n: u64, tick: u64) -> Change {
     Change::Called(Called {
-        fans: vec![(fan(n), Number(n))],
+        fans: vec![(fan(n), Place(n))],
         until: at(tick * TICK_MS + SLOT_MS),
         rate: 1,
         window_ms: 100,

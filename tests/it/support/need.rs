@@ -4,7 +4,7 @@
 //! and with [`STRICT`] set, as in CI, it fails.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Set by `./dev test` in CI: what is missing fails.
 pub(crate) const STRICT: &str = "CATRACA_STRICT";
@@ -55,6 +55,27 @@ pub(crate) const POSTGRES: Need = Need {
     programs: &["postgres"],
 };
 
+/// Stands before a shop, and asks us whom to let through.
+pub(crate) const NGINX: Need = Need {
+    what: "nginx",
+    variable: "CATRACA_NGINX",
+    programs: &["nginx"],
+};
+
+/// Verifies tickets in a way that is not ours.
+pub(crate) const PYTHON: Need = Need {
+    what: "python3 with PyJWT (./dev servers fetches it)",
+    variable: "CATRACA_PYTHON",
+    programs: &["python3"],
+};
+
+/// The same.
+pub(crate) const NODE: Need = Need {
+    what: "node with jose (./dev servers fetches it)",
+    variable: "CATRACA_NODE",
+    programs: &["node"],
+};
+
 impl Need {
     /// The program's path, or `None` where the asking test is to return at once.
     pub(crate) fn find(&self) -> Option<PathBuf> {
@@ -72,6 +93,21 @@ impl Need {
             );
         }
         found
+    }
+
+    /// Its path and the folder into which `./dev` has fetched packages for it; `None` as above.
+    pub(crate) fn find_with_packages(&self) -> Option<(PathBuf, PathBuf)> {
+        let program = self.find()?;
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/servers");
+        let all = env::var("CATRACA_PACKAGES").map_or(here, PathBuf::from);
+        let folder = all.join(self.programs.first()?);
+        if !folder.is_dir() {
+            let strict = env::var(STRICT).is_ok();
+            assert!(!strict, "no packages for {} in {folder:?}", self.what);
+            eprintln!("skipped: no packages for {} in {folder:?}", self.what);
+            return None;
+        }
+        Some((program, folder))
     }
 
     fn look(&self) -> Option<PathBuf> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use catraca::base::ids::{FanId, IdSource, ShowId};
 use catraca::base::secret::Secret;
-use catraca::base::time::ManualClock;
+use catraca::base::time::{ManualClock, Timestamp};
 use catraca::gateway::settings::Settings;
 use catraca::gateway::upstreams::{Gate, Route, RouteGate, Upstream, orders_routes};
 use catraca::gateway::{Gateway, GatewayState, Parts, router};
@@ -127,6 +127,8 @@ pub(crate) struct Ana {
 
 /// How a test changes a gateway.
 pub(crate) struct Plan {
+    /// The room's time at the beginning.
+    pub(crate) now: Timestamp,
     pub(crate) state: RoomState,
     pub(crate) settings: Settings,
     pub(crate) server: ServerSettings,
@@ -142,6 +144,7 @@ impl Default for Plan {
     fn default() -> Self {
         let trusted_proxies = vec!["127.0.0.0/8".parse().unwrap()];
         Self {
+            now: at(1_800_000_000_000),
             state: RoomState::Open,
             settings: Settings {
                 trusted_proxies,
@@ -167,7 +170,7 @@ impl Door {
 
     pub(crate) async fn planned(plan: Plan) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let clock = Arc::new(ManualClock::at(at(1_800_000_000_000)));
+        let clock = Arc::new(ManualClock::at(plan.now));
         let file = folder.path().join("room.db");
         let room = InMemory::open(&file, clock.clone()).await.unwrap();
         let cable = Arc::new(Cable {

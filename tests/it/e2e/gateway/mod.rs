@@ -9,4 +9,5 @@ mod hostile;
 mod liar;
 mod limits;
 mod shop;
+mod strangers;
 mod visit;

@@ -1,0 +1,270 @@
+//! What the consumer groups have done, in PostgreSQL: offsets, inbox, retries, dead letters.
+//!
+//! Where two processes run a group, one of them reads (see `in_postgres.rs`). What the other had
+//! begun by then repeats work and spoils nothing: offsets never go back, and the inbox knows an event
+//! again.
+//!
+//! Consumers commit their effect, the inbox row and the offset together: their adapters call
+//! [`remember`] and [`pass`] inside their own transaction.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::PgConnection;
+
+use crate::base::limits::{DEAD_LETTERS_PAGE_MAX, PARTITIONS};
+use crate::base::time::{Clock, Timestamp};
+use crate::driver::postgres::Postgres;
+use crate::log::inbox::{Because, DeadLetter, Inbox, Retry};
+use crate::log::{Delivery, LogError, in_sql};
+
+/// The inboxes in one database.
+#[derive(Debug, Clone)]
+pub struct InPostgres {
+    db: Postgres,
+    clock: Arc<dyn Clock>,
+}
+
+impl InPostgres {
+    /// The inboxes of an open database.
+    pub fn new(db: Postgres, clock: Arc<dyn Clock>) -> Self {
+        Self { db, clock }
+    }
+}
+
+/// Keeps, within the transaction of the effect, that the group has handled the event. `Ok(false)`:
+/// it had before, and the effect must not be written again.
+///
+/// # Errors
+/// The database's own.
+pub async fn remember(
+    conn: &mut PgConnection,
+    group: &str,
+    delivery: &Delivery,
+    now: Timestamp,
+) -> Result<bool, sqlx::Error> {
+    let added = sqlx::query(
+        "insert into processed_events (consumer, event_id, key, version, at_ms)
+         values ($1, $2, $3, $4, $5) on conflict do nothing",
+    )
+    .bind(group)
+    .bind(&delivery.event_id)
+    .bind(&delivery.key)
+    .bind(delivery.version.cast_signed())
+    .bind(now.as_millis())
+    .execute(conn)
+    .await?;
+    Ok(added.rows_affected() == 1)
+}
+
+/// Moves the group past an offset, within the transaction of the effect; never back.
+///
+/// # Errors
+/// The database's own.
+pub async fn pass(
+    conn: &mut PgConnection,
+    group: &str,
+    (partition, offset): (u16, u64),
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "insert into log_groups (consumer, partition, \"offset\", updated_at_ms) values ($1, $2, $3, $4)
+         on conflict (consumer, partition) do update
+         set \"offset\" = excluded.offset, updated_at_ms = excluded.updated_at_ms
+         where log_groups.offset < excluded.offset",
+    )
+    .bind(group)
+    .bind(i64::from(partition))
+    .bind((offset + 1).cast_signed())
+    .bind(now.as_millis())
+    .execute(&mut *conn)
+    .await?;
+    sqlx::query(
+        "delete from delivery_retries where consumer = $1 and partition = $2 and \"offset\" <= $3",
+    )
+    .bind(group)
+    .bind(i64::from(partition))
+    .bind(offset.cast_signed())
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+#[async_trait]
+impl Inbox for InPostgres {
+    async fn register(&self, group: &str) -> Result<(), LogError> {
+        let given = (self.clock.now(), group.to_owned());
+        self.db
+            .unit_with(given, |mut tx, (now, group)| async move {
+                for partition in 0..PARTITIONS {
+                    sqlx::query(
+                        "insert into log_groups (consumer, partition, \"offset\", updated_at_ms)
+                     values ($1, $2, 0, $3) on conflict do nothing",
+                    )
+                    .bind(&group)
+                    .bind(i64::from(partition))
+                    .bind(now.as_millis())
+                    .execute(&mut *tx)
+                    .await?;
+                }
+                tx.commit().await?;
+                Ok(())
+            })
+            .await
+    }
+
+    async fn is_handled(&self, group: &str, event_id: &str) -> Result<bool, LogError> {
+        let row: Option<i64> = sqlx::query_scalar(
+            "select at_ms from processed_events where consumer = $1 and event_id = $2",
+        )
+        .bind(group)
+        .bind(event_id)
+        .fetch_optional(&mut *self.db.connection().await?)
+        .await?;
+        Ok(row.is_some())
+    }
+
+    async fn newest(&self, group: &str, key: &str) -> Result<Option<u64>, LogError> {
+        let version: Option<i64> = sqlx::query_scalar(
+            "select max(version) from processed_events where consumer = $1 and key = $2",
+        )
+        .bind(group)
+        .bind(key)
+        .fetch_one(&mut *self.db.connection().await?)
+        .await?;
+        Ok(version.map(i64::cast_unsigned))
+    }
+
+    async fn pass(&self, group: &str, through: &[(u16, u64)]) -> Result<(), LogError> {
+        let given = (self.clock.now(), group.to_owned(), through.to_vec());
+        self.db
+            .unit_with(given, |mut tx, (now, group, through)| async move {
+                for at in through {
+                    pass(&mut tx, &group, at, now).await?;
+                }
+                tx.commit().await?;
+                Ok(())
+            })
+            .await
+    }
+
+    async fn retries(&self, group: &str) -> Result<Vec<Retry>, LogError> {
+        let rows =
+            sqlx::query("select * from delivery_retries where consumer = $1 order by partition")
+                .bind(group)
+                .fetch_all(&mut *self.db.connection().await?)
+                .await?;
+        rows.iter().map(|row| Ok(in_sql::retry(row)?)).collect()
+    }
+
+    async fn retry(&self, group: &str, retry: &Retry) -> Result<(), LogError> {
+        let mut connection = self.db.connection().await?;
+        Ok(save_retry(&mut connection, group, retry).await?)
+    }
+
+    async fn set_aside(
+        &self,
+        group: &str,
+        delivery: &Delivery,
+        because: &Because,
+    ) -> Result<(), LogError> {
+        let given = (
+            self.clock.now(),
+            group.to_owned(),
+            delivery.clone(),
+            because.clone(),
+        );
+        self.db
+            .unit_with(
+                given,
+                |mut tx, (now, group, delivery, because)| async move {
+                    save_dead_letter(&mut tx, &group, (&delivery, &because), now).await?;
+                    pass(&mut tx, &group, (delivery.partition, delivery.offset), now).await?;
+                    tx.commit().await?;
+                    Ok(())
+                },
+            )
+            .await
+    }
+
+    async fn dead_letters(&self, after: u64) -> Result<Vec<DeadLetter>, LogError> {
+        let rows = sqlx::query(
+            "select d.*, o.occurred_at_ms
+             from dead_letters d left join outbox o on o.id = d.event_id
+             where $1 < d.id order by d.id limit $2",
+        )
+        .bind(after.cast_signed())
+        .bind(i64::try_from(DEAD_LETTERS_PAGE_MAX).unwrap_or(i64::MAX))
+        .fetch_all(&mut *self.db.connection().await?)
+        .await?;
+        rows.iter().map(|row| Ok(in_sql::letter(row)?)).collect()
+    }
+
+    async fn dead_letter(&self, id: u64) -> Result<Option<DeadLetter>, LogError> {
+        let row = sqlx::query(
+            "select d.*, o.occurred_at_ms
+             from dead_letters d left join outbox o on o.id = d.event_id
+             where d.id = $1",
+        )
+        .bind(id.cast_signed())
+        .fetch_optional(&mut *self.db.connection().await?)
+        .await?;
+        Ok(row.as_ref().map(in_sql::letter).transpose()?)
+    }
+}
+
+async fn save_retry(
+    conn: &mut PgConnection,
+    group: &str,
+    retry: &Retry,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "insert into delivery_retries (consumer, partition, \"offset\", event_id, attempts, reason,
+                                       since_ms, next_at_ms)
+         values ($1, $2, $3, $4, $5, $6, $7, $8)
+         on conflict (consumer, partition) do update
+         set \"offset\" = excluded.offset, event_id = excluded.event_id,
+             attempts = excluded.attempts, reason = excluded.reason,
+             since_ms = excluded.since_ms, next_at_ms = excluded.next_at_ms",
+    )
+    .bind(group)
+    .bind(i64::from(retry.partition))
+    .bind(retry.offset.cast_signed())
+    .bind(&retry.event_id)
+    .bind(i64::from(retry.attempts))
+    .bind(in_sql::cut(&retry.reason))
+    .bind(retry.since.as_millis())
+    .bind(retry.next_at.as_millis())
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn save_dead_letter(
+    conn: &mut PgConnection,
+    group: &str,
+    (delivery, because): (&Delivery, &Because),
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "insert into dead_letters (consumer, partition, \"offset\", event_id, key, version, type,
+                                   payload, traceparent, reason, attempts, at_ms)
+         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+         on conflict (consumer, event_id) do nothing",
+    )
+    .bind(group)
+    .bind(i64::from(delivery.partition))
+    .bind(delivery.offset.cast_signed())
+    .bind(&delivery.event_id)
+    .bind(&delivery.key)
+    .bind(delivery.version.cast_signed())
+    .bind(&delivery.kind)
+    .bind(&delivery.payload)
+    .bind(&delivery.trace)
+    .bind(in_sql::cut(&because.reason))
+    .bind(i64::from(because.attempts))
+    .bind(now.as_millis())
+    .execute(conn)
+    .await?;
+    Ok(())
+}

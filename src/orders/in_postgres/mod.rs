@@ -1,0 +1,328 @@
+//! Selling on PostgreSQL: the store's units of work, each atomic.
+//!
+//! Every unit has the same shape: load facts, let `rules/` decide, save the decision with one statement.
+//! Many units run at once, so what a decision depends on is either locked by the statement that reads
+//! it or checked by the statement that writes; where it has changed, the unit runs again from its facts.
+//! Locks are taken in one order (ticket, section, hold or order, seats by section and ordinal), and no
+//! unit locks the row of a show: it would be everybody's.
+//!
+//! A buyer who wants the best seats looks at a few that nobody else looks at ([`Look::Few`]), so
+//! that buyers spread over the seats. Only who does not find any there waits for the others and looks
+//! at all ([`Look::All`]): a refusal tells of seats that are taken, not of seats that are locked.
+//!
+//! `batch.rs` carries out decisions, `facts.rs` loads what they depend on, `rows_in_sql.rs` beside this
+//! folder is the form of the rows; `keys.rs` and `stock.rs` keep idempotency keys and seats.
+
+mod batch;
+mod facts;
+mod keys;
+mod stock;
+mod unit;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::PgPool;
+
+use crate::base::ids::{FanId, HoldId, IdSource, OrderId, ShowId};
+use crate::base::limits::{DOUBT_MS_MAX, FAN_ORDERS_MAX, KEY_KEPT_MS};
+use crate::base::time::Clock;
+use crate::driver::postgres::Postgres;
+use crate::orders::answer;
+use crate::orders::idempotency::{Begun, Claimed, Key};
+use crate::orders::in_postgres::unit::{Conn, Unit};
+use crate::orders::rows_in_sql as rows;
+use crate::orders::rules::hold::{PlaceHold, Wish};
+use crate::orders::rules::order::{Pay, PlaceOrder, Placed};
+use crate::orders::rules::payment::{Settled, Verdict};
+use crate::orders::rules::{
+    Buyer, Hold, Order, PaymentId, Refusal, hold, hold_end, order, payment,
+};
+use crate::orders::store::{Availability, Due, Reconciled, Store, StoreError, Told};
+use crate::show::settings::Section;
+
+/// How far a buyer looks for the best seats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// At a few that nobody else looks at.
+    Few,
+    /// At all of the section, alone.
+    All,
+}
+
+/// The store in a PostgreSQL database.
+#[derive(Debug, Clone)]
+pub struct InPostgres {
+    postgres: Postgres,
+    clock: Arc<dyn Clock>,
+    ids: Arc<IdSource>,
+}
+
+impl InPostgres {
+    /// The store in a database that has the schema `driver::schema::POSTGRES`.
+    pub fn new(postgres: Postgres, clock: Arc<dyn Clock>, ids: Arc<IdSource>) -> Self {
+        Self {
+            postgres,
+            clock,
+            ids,
+        }
+    }
+
+    /// Runs a unit of work in a transaction to its end, also when the caller is dropped.
+    async fn unit<T, I, W, F>(&self, input: I, work: W) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        I: Clone + Send + Sync + 'static,
+        W: Fn(Unit, I) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        let this = self.clone();
+        let run = move |tx| {
+            let conn = Conn::Transaction(tx);
+            let unit = Unit::new(conn, this.clock.now(), Arc::clone(&this.ids));
+            work(unit, input.clone())
+        };
+        self.postgres.unit(run).await
+    }
+
+    /// The same without a transaction, where one statement writes all there is to write.
+    async fn short_unit<T, I, W, F>(&self, input: I, work: W) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        I: Clone + Send + Sync + 'static,
+        W: Fn(Unit, I) -> F + Copy + Send + Sync + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        let this = self.clone();
+        let run = move |pool: PgPool| {
+            let (this, input) = (this.clone(), input.clone());
+            async move {
+                let conn = Conn::Plain(pool.acquire().await?);
+                work(Unit::new(conn, this.clock.now(), this.ids), input).await
+            }
+        };
+        self.postgres.outlive(run).await
+    }
+
+    /// Sets seats aside, if those that are looked at hold the wish.
+    async fn hold_of(
+        &self,
+        request: &PlaceHold,
+        key: Option<&Claimed>,
+        look: Look,
+    ) -> Result<Option<Result<Hold, Refusal>>, StoreError> {
+        let input = (request.clone(), key.cloned());
+        self.unit(input, move |unit, (request, key)| async move {
+            let mut unit = unit.asked_by(&request.buyer, key);
+            let (id, now) = (unit.ids().hold(unit.now()), unit.now());
+            stock::lock_ticket(unit.tx(), request.buyer.ticket).await?;
+            if let Wish::Best { section, .. } = &request.wish {
+                match look {
+                    Look::Few => {
+                        stock::share_section(unit.tx(), &request.buyer.show, section).await?
+                    }
+                    Look::All => {
+                        stock::lock_section(unit.tx(), &request.buyer.show, section).await?
+                    }
+                }
+            }
+            let Some(facts) = facts::for_hold(unit.tx(), &request, look, now).await? else {
+                return Ok(None);
+            };
+            let decided = facts.and_then(|facts| hold::decide(&facts, &request, id, now));
+            Ok(Some(unit.finish(decided, answer::held).await?))
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Store for InPostgres {
+    async fn reconcile(
+        &self,
+        show: &ShowId,
+        sections: &[Section],
+    ) -> Result<Reconciled, StoreError> {
+        let input = (show.clone(), sections.to_vec());
+        self.unit(input, |mut unit, (show, sections)| async move {
+            let reconciled = stock::reconcile(unit.tx(), &show, &sections).await?;
+            unit.commit().await?;
+            Ok(reconciled)
+        })
+        .await
+    }
+
+    async fn availability(&self, show: &ShowId) -> Result<Availability, StoreError> {
+        let as_of = self.clock.now();
+        let sections = stock::by_section(&self.postgres.pool, show).await?;
+        Ok(Availability { sections, as_of })
+    }
+
+    async fn begin(&self, key: &Key) -> Result<Begun, StoreError> {
+        self.short_unit(key.clone(), |mut unit, key| async move {
+            let now = unit.now();
+            keys::begin(unit.tx(), &key, now).await
+        })
+        .await
+    }
+
+    async fn release_key(&self, claimed: &Claimed) -> Result<(), StoreError> {
+        self.short_unit(claimed.clone(), |mut unit, claimed| async move {
+            keys::release(unit.tx(), &claimed).await
+        })
+        .await
+    }
+
+    async fn hold(&self, request: &PlaceHold, key: Option<&Claimed>) -> Told<Hold> {
+        for look in [Look::Few, Look::All] {
+            if let Some(told) = self.hold_of(request, key, look).await? {
+                return Ok(told);
+            }
+        }
+        Err(rows::corrupt(anyhow::anyhow!(
+            "all was looked at, and it was not enough"
+        )))
+    }
+
+    async fn release(&self, buyer: &Buyer, id: HoldId) -> Told<()> {
+        self.unit(buyer.clone(), move |unit, buyer| async move {
+            let mut unit = unit.asked_by(&buyer, None);
+            let found = facts::hold(unit.tx(), id).await?;
+            let decided = hold_end::release(found.as_ref(), buyer.fan, &buyer.show);
+            unit.finish(decided, answer::released).await
+        })
+        .await
+    }
+
+    async fn place(&self, request: &PlaceOrder, key: Option<&Claimed>) -> Told<Placed> {
+        let input = (request.clone(), key.cloned());
+        self.short_unit(input, |unit, (request, key)| async move {
+            let mut unit = unit.asked_by(&request.buyer, key);
+            let facts = facts::for_order(unit.tx(), &request).await?;
+            let (id, now) = (unit.ids().order(unit.now()), unit.now());
+            let decided = facts.and_then(|facts| order::place(&facts, &request, id, now));
+            unit.finish(decided, answer::placed).await
+        })
+        .await
+    }
+
+    async fn pay(&self, request: &Pay, key: Option<&Claimed>) -> Told<Order> {
+        let input = (request.clone(), key.cloned());
+        self.unit(input, |unit, (request, key)| async move {
+            let mut unit = unit.asked_by(&request.buyer, key);
+            let found = facts::order_to_change(unit.tx(), request.order).await?;
+            let last = facts::last_payment(unit.tx(), request.order).await?;
+            let decided = order::pay(found.as_ref(), last.as_ref(), &request, unit.now());
+            unit.finish(decided, answer::paying).await
+        })
+        .await
+    }
+
+    async fn order(&self, show: &ShowId, fan: FanId, id: OrderId) -> Told<Order> {
+        let mut reader = self.postgres.pool.acquire().await?;
+        let found = facts::order(&mut reader, id).await?;
+        Ok(order::of_fan(found.as_ref(), show, fan).cloned())
+    }
+
+    async fn orders_of(&self, show: &ShowId, fan: FanId) -> Result<Vec<Order>, StoreError> {
+        let found = sqlx::query(
+            "select * from orders where show = $1 and fan = $2
+             order by placed_at_ms desc, order_id desc limit $3",
+        )
+        .bind(show.as_str())
+        .bind(fan.to_string())
+        .bind(i64::from(FAN_ORDERS_MAX))
+        .fetch_all(&self.postgres.pool)
+        .await?;
+        found.iter().map(rows::order).collect()
+    }
+
+    async fn due(&self, max: usize) -> Result<Vec<Due>, StoreError> {
+        let found = sqlx::query(
+            "select p.order_id, p.attempt, p.state, p.token, o.total_minor, o.currency, o.status
+             from payments p join orders o on o.order_id = p.order_id
+             where p.state in ('asked', 'refunding') order by p.at_ms, p.order_id limit $1",
+        )
+        .bind(i64::try_from(max).unwrap_or(i64::MAX))
+        .fetch_all(&self.postgres.pool)
+        .await?;
+        found.iter().map(rows::due).collect()
+    }
+
+    async fn answered(&self, id: PaymentId, verdict: &Verdict) -> Result<Settled, StoreError> {
+        self.unit(verdict.clone(), move |mut unit, verdict| async move {
+            let facts = facts::for_payment(unit.tx(), id).await?;
+            let decision = payment::answered(&facts, &verdict, unit.now());
+            unit.save_and_commit(decision).await
+        })
+        .await
+    }
+
+    async fn refunded(&self, id: PaymentId) -> Result<bool, StoreError> {
+        self.unit((), move |mut unit, ()| async move {
+            let facts = facts::for_payment(unit.tx(), id).await?;
+            let decision = payment::refunded(&facts, unit.now());
+            unit.save_and_commit(decision).await
+        })
+        .await
+    }
+
+    async fn postpone(&self, id: PaymentId) -> Result<(), StoreError> {
+        self.short_unit(id, |mut unit, id| async move {
+            let now = unit.now();
+            sqlx::query(
+                "update payments set at_ms = $1 where order_id = $2 and attempt = $3
+                 and state in ('asked', 'refunding')",
+            )
+            .bind(now.as_millis())
+            .bind(id.order.to_string())
+            .bind(i64::from(id.attempt))
+            .execute(unit.tx())
+            .await?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn expire_holds(&self, max: u32) -> Result<u32, StoreError> {
+        self.unit(max, |mut unit, max| async move {
+            let now = unit.now();
+            let lapsed = facts::lapsed_holds(unit.tx(), now, max).await?;
+            let ends = lapsed.iter().map(|lapsed| hold_end::expire(lapsed, now));
+            unit.save(ends.flat_map(|end| end.writes).collect()).await?;
+            unit.commit().await?;
+            Ok(count(&lapsed))
+        })
+        .await
+    }
+
+    async fn expire_orders(&self, max: u32) -> Result<u32, StoreError> {
+        self.unit(max, |mut unit, max| async move {
+            let now = unit.now();
+            let doubted_since = now.minus_ms(DOUBT_MS_MAX);
+            let lapsed = facts::lapsed_orders(unit.tx(), now, doubted_since, max).await?;
+            let mut writes = Vec::new();
+            for lapsed in &lapsed {
+                let facts = facts::for_payment(unit.tx(), *lapsed).await?;
+                writes.extend(payment::expire(&facts, now).writes);
+            }
+            unit.save(writes).await?;
+            unit.commit().await?;
+            Ok(count(&lapsed))
+        })
+        .await
+    }
+
+    async fn forget_keys(&self, max: u32) -> Result<u32, StoreError> {
+        self.short_unit(max, |mut unit, max| async move {
+            let before = unit.now().minus_ms(KEY_KEPT_MS);
+            keys::forget(unit.tx(), before, max).await
+        })
+        .await
+    }
+}
+
+fn count<T>(items: &[T]) -> u32 {
+    u32::try_from(items.len()).unwrap_or(u32::MAX)
+}

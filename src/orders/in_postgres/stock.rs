@@ -1,0 +1,219 @@
+//! Sections and seats on PostgreSQL: made from a show's settings, and counted.
+
+use sqlx::{PgConnection, PgPool};
+
+use crate::base::ids::{ShowId, TicketId};
+use crate::event::SectionStock;
+use crate::orders::rows_in_sql as rows;
+use crate::orders::store::{Reconciled, StoreError};
+use crate::show::settings::Section;
+
+/// Makes sections and seats what the settings say. Free seats are withdrawn from the back; seats
+/// that somebody has stay, and then the section has more seats than its settings.
+pub(super) async fn reconcile(
+    tx: &mut PgConnection,
+    show: &ShowId,
+    sections: &[Section],
+) -> Result<Reconciled, StoreError> {
+    lock_sections(tx, show, sections).await?;
+    for (position, section) in sections.iter().enumerate() {
+        put_section(tx, show, section, position).await?;
+        let has = seats_of(tx, show, &section.name).await?;
+        let wanted = i64::from(section.seats);
+        if has < wanted {
+            add_seats(tx, show, section, wanted - has).await?;
+        } else {
+            withdraw_seats(tx, show, &section.name, has - wanted).await?;
+        }
+    }
+    let mut reconciled = Reconciled { seats: 0, kept: 0 };
+    for name in section_names(tx, show).await? {
+        let wanted = sections.iter().find(|section| section.name == name);
+        if wanted.is_none() {
+            withdraw_seats(tx, show, &name, i64::MAX).await?;
+            drop_section_if_empty(tx, show, &name).await?;
+        }
+        let has = u64::try_from(seats_of(tx, show, &name).await?).map_err(rows::corrupt)?;
+        reconciled.seats += has;
+        reconciled.kept += has.saturating_sub(wanted.map_or(0, |section| section.seats.into()));
+    }
+    Ok(reconciled)
+}
+
+/// Locks the sections that there are and that there will be, in one order.
+async fn lock_sections(
+    tx: &mut PgConnection,
+    show: &ShowId,
+    sections: &[Section],
+) -> Result<(), StoreError> {
+    let mut names = section_names(tx, show).await?;
+    names.extend(sections.iter().map(|section| section.name.clone()));
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        lock_section(tx, show, &name).await?;
+    }
+    Ok(())
+}
+
+/// Waits for those who look for seats in a section, and keeps others from it.
+pub(super) async fn lock_section(
+    tx: &mut PgConnection,
+    show: &ShowId,
+    section: &str,
+) -> Result<(), StoreError> {
+    sqlx::query("select pg_advisory_xact_lock(hashtextextended($1, 0))")
+        .bind(section_lock(show, section))
+        .execute(tx)
+        .await?;
+    Ok(())
+}
+
+/// Lets others look for seats in a section, but nobody for all of them.
+pub(super) async fn share_section(
+    tx: &mut PgConnection,
+    show: &ShowId,
+    section: &str,
+) -> Result<(), StoreError> {
+    sqlx::query("select pg_advisory_xact_lock_shared(hashtextextended($1, 0))")
+        .bind(section_lock(show, section))
+        .execute(tx)
+        .await?;
+    Ok(())
+}
+
+/// Lets nobody else make a hold with a ticket: two at once could not count each other.
+pub(super) async fn lock_ticket(tx: &mut PgConnection, ticket: TicketId) -> Result<(), StoreError> {
+    sqlx::query("select pg_advisory_xact_lock(hashtextextended($1, 0))")
+        .bind(format!("ticket {ticket}"))
+        .execute(tx)
+        .await?;
+    Ok(())
+}
+
+fn section_lock(show: &ShowId, section: &str) -> String {
+    format!("section {show} {section}")
+}
+
+async fn put_section(
+    tx: &mut PgConnection,
+    show: &ShowId,
+    section: &Section,
+    position: usize,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "insert into sections (show, section, position, numbered, price_minor, currency)
+         values ($1, $2, $3, $4, $5, $6)
+         on conflict (show, section) do update set position = excluded.position,
+           numbered = excluded.numbered, price_minor = excluded.price_minor,
+           currency = excluded.currency",
+    )
+    .bind(show.as_str())
+    .bind(&section.name)
+    .bind(i64::try_from(position).map_err(rows::corrupt)?)
+    .bind(section.numbered)
+    .bind(section.price.minor)
+    .bind(section.price.currency.code())
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+async fn seats_of(tx: &mut PgConnection, show: &ShowId, section: &str) -> Result<i64, StoreError> {
+    Ok(
+        sqlx::query_scalar("select count(*) from seats where show = $1 and section = $2")
+            .bind(show.as_str())
+            .bind(section)
+            .fetch_one(tx)
+            .await?,
+    )
+}
+
+/// Adds the lowest ordinals that are missing.
+async fn add_seats(
+    tx: &mut PgConnection,
+    show: &ShowId,
+    section: &Section,
+    count: i64,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "insert into seats (show, section, ordinal, seat, state)
+         select $2, $3, ordinal, $3 || '-' || ordinal, 'free'
+         from generate_series(1, $1) wanted (ordinal)
+         where not exists
+           (select from seats where show = $2 and seat = $3 || '-' || wanted.ordinal)
+         order by ordinal limit $4",
+    )
+    .bind(i64::from(section.seats))
+    .bind(show.as_str())
+    .bind(&section.name)
+    .bind(count)
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Withdraws free seats from the back, at most `count`. One that somebody asks for by name right now
+/// stays: it is seen to when it is looked at again.
+async fn withdraw_seats(
+    tx: &mut PgConnection,
+    show: &ShowId,
+    section: &str,
+    count: i64,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "delete from seats where show = $1 and seat in
+           (select seat from seats where show = $1 and section = $2 and state = 'free'
+            order by ordinal desc limit $3 for update skip locked)",
+    )
+    .bind(show.as_str())
+    .bind(section)
+    .bind(count)
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+async fn section_names(tx: &mut PgConnection, show: &ShowId) -> Result<Vec<String>, StoreError> {
+    Ok(sqlx::query_scalar(
+        "select section from sections where show = $1 order by position, section",
+    )
+    .bind(show.as_str())
+    .fetch_all(tx)
+    .await?)
+}
+
+async fn drop_section_if_empty(
+    tx: &mut PgConnection,
+    show: &ShowId,
+    section: &str,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "delete from sections where show = $1 and section = $2
+         and not exists (select from seats where show = $1 and section = $2)",
+    )
+    .bind(show.as_str())
+    .bind(section)
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// How many seats each section has, in the order of the settings: one snapshot.
+pub(super) async fn by_section(
+    read: &PgPool,
+    show: &ShowId,
+) -> Result<Vec<SectionStock>, StoreError> {
+    let found = sqlx::query(
+        "select c.section,
+           count(*) filter (where s.state = 'free') as free,
+           count(*) filter (where s.state = 'held') as held,
+           count(*) filter (where s.state = 'sold') as sold
+         from sections c left join seats s on s.show = c.show and s.section = c.section
+         where c.show = $1 group by c.section, c.position order by c.position, c.section",
+    )
+    .bind(show.as_str())
+    .fetch_all(read)
+    .await?;
+    found.iter().map(rows::section_stock).collect()
+}

@@ -1,0 +1,303 @@
+//! The outbox and its relay's marks in PostgreSQL. Here the marks are the log: sending a row is giving
+//! it the next offset of its partition.
+//!
+//! Rows become visible in the order of commits, not of `seq`. A transaction has its id before it takes
+//! a `seq`, and the transaction that marks a row has its own after it could see that row. So whoever
+//! holds a `seq` below a marked one has an id below the mark's, and once no transaction up to that id
+//! is left, the floor may rise to the row. A transaction that takes its time costs the length of a
+//! scan, never an event; rows above the floor are sent meanwhile.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::PgConnection;
+
+use crate::base::ids::FencingToken;
+use crate::base::limits::PARTITIONS;
+use crate::base::time::{Clock, Timestamp};
+use crate::driver::postgres::Postgres;
+use crate::relay::in_sql::unsent;
+use crate::relay::plan::{Batch, Lease, Page, Unsent};
+use crate::relay::store::{Cleaned, Published, Store, StoreError};
+
+/// The outbox of one database.
+#[derive(Debug, Clone)]
+pub struct InPostgres {
+    db: Postgres,
+    clock: Arc<dyn Clock>,
+}
+
+impl InPostgres {
+    /// The outbox of an open database.
+    pub fn new(db: Postgres, clock: Arc<dyn Clock>) -> Self {
+        Self { db, clock }
+    }
+}
+
+#[async_trait]
+impl Store for InPostgres {
+    async fn lease(&self, holder: &str, ttl_ms: u64) -> Result<Vec<Lease>, StoreError> {
+        let now = self.clock.now();
+        let given = (now, holder.to_owned(), now.plus_ms(ttl_ms));
+        self.db
+            .unit_with(given, |mut tx, (now, holder, until)| async move {
+                let mut leases = Vec::new();
+                for partition in 0..PARTITIONS {
+                    let token = take(&mut tx, partition, &holder, (now, until)).await?;
+                    leases.extend(token.map(|token| Lease {
+                        partition,
+                        token,
+                        until,
+                    }));
+                }
+                tx.commit().await?;
+                Ok(leases)
+            })
+            .await
+    }
+
+    async fn resign(&self, holder: &str) -> Result<(), StoreError> {
+        sqlx::query("update outbox_partitions set holder = null, until_ms = 0 where holder = $1")
+            .bind(holder)
+            .execute(&mut *self.db.connection().await?)
+            .await?;
+        Ok(())
+    }
+
+    async fn unsent(&self, partition: u16, max: usize) -> Result<Page, StoreError> {
+        let mut connection = self.db.connection().await?;
+        // Read first: whatever lies at or below `settled` can be seen by now.
+        let (floor, settled): (i64, i64) = sqlx::query_as(
+            "select coalesce((select floor_seq from outbox_partitions where partition = $1), 0),
+                    coalesce((select max(seq) from outbox_log
+                              where xid < pg_snapshot_xmin(pg_current_snapshot())), 0)",
+        )
+        .bind(i64::from(partition))
+        .fetch_one(&mut *connection)
+        .await?;
+        let rows = unsent_rows(&mut connection, (partition, floor), max).await?;
+        let settled = settled.cast_unsigned();
+        let through = match rows.last() {
+            Some(row) if rows.len() == max => settled.min(row.seq),
+            Some(_) | None => settled,
+        };
+        Ok(Page {
+            rows,
+            through,
+            floor: floor.cast_unsigned(),
+        })
+    }
+
+    async fn publish(&self, batches: &[Batch]) -> Result<Vec<Published>, StoreError> {
+        let given = (self.clock.now(), batches.to_vec());
+        self.db
+            .unit_with(given, |mut tx, (now, batches)| async move {
+                let mut answers = Vec::new();
+                for batch in &batches {
+                    if !holds(&mut tx, &batch.lease, now).await? {
+                        answers.push(Published::Fenced);
+                        continue;
+                    }
+                    mark(&mut tx, batch, now).await?;
+                    quarantine(&mut tx, batch, now).await?;
+                    raise_floor(&mut tx, batch).await?;
+                    answers.push(Published::Done);
+                }
+                tx.commit().await?;
+                Ok(answers)
+            })
+            .await
+    }
+
+    async fn clean_up(&self, before: Timestamp, max: usize) -> Result<Cleaned, StoreError> {
+        let given = i64::try_from(max).unwrap_or(i64::MAX);
+        self.db
+            .unit_with(given, move |mut tx, max| async move {
+                let mut cleaned = Cleaned::default();
+                for partition in 0..PARTITIONS {
+                    let end = removable(&mut tx, partition, before).await?;
+                    cleaned.held_back += u32::from(end.read < end.old);
+                    cleaned.rows += remove(&mut tx, partition, end.read.min(end.old), max).await?;
+                }
+                tx.commit().await?;
+                Ok(cleaned)
+            })
+            .await
+    }
+}
+
+/// Takes a partition that is free or ours, or whose lease has run out.
+async fn take(
+    conn: &mut PgConnection,
+    partition: u16,
+    holder: &str,
+    (now, until): (Timestamp, Timestamp),
+) -> Result<Option<FencingToken>, sqlx::Error> {
+    let token: Option<i64> = sqlx::query_scalar(
+        "insert into outbox_partitions as p (partition, holder, token, until_ms, floor_seq)
+         values ($1, $2, 1, $3, 0)
+         on conflict (partition) do update
+         set token = p.token + (p.holder is distinct from $2)::integer, holder = $2, until_ms = $3
+         where p.holder is null or p.holder = $2 or p.until_ms <= $4
+         returning token",
+    )
+    .bind(i64::from(partition))
+    .bind(holder)
+    .bind(until.as_millis())
+    .bind(now.as_millis())
+    .fetch_optional(conn)
+    .await?;
+    Ok(token.map(|token| FencingToken(token.cast_unsigned())))
+}
+
+async fn unsent_rows(
+    conn: &mut PgConnection,
+    (partition, floor): (u16, i64),
+    max: usize,
+) -> Result<Vec<Unsent>, sqlx::Error> {
+    // A missing version counts as sent only where marks have been cleaned up: then it may have been
+    // among them. Otherwise it is not there yet.
+    let rows = sqlx::query(
+        "select o.seq, o.aggregatetype, o.aggregateid, o.aggregate_version, o.payload,
+                case when o.aggregate_version = 1 or l.seq is not null then 'sent'
+                     when q.seq is not null then 'quarantined'
+                     when p.seq is null
+                      and 0 < (select min(f.offset) from outbox_log f where f.partition = $1)
+                     then 'sent'
+                     else 'unsent' end as before
+         from outbox o
+         left join outbox p on p.aggregatetype = o.aggregatetype
+                           and p.aggregateid = o.aggregateid
+                           and p.aggregate_version = o.aggregate_version - 1
+         left join outbox_log l on l.seq = p.seq
+         left join outbox_quarantine q on q.seq = p.seq
+         where $2 < o.seq and o.partition = $1
+           and not exists (select 1 from outbox_log m where m.seq = o.seq)
+           and not exists (select 1 from outbox_quarantine m where m.seq = o.seq)
+         order by o.seq limit $3",
+    )
+    .bind(i64::from(partition))
+    .bind(floor)
+    .bind(i64::try_from(max).unwrap_or(i64::MAX))
+    .fetch_all(conn)
+    .await?;
+    rows.iter().map(unsent).collect()
+}
+
+/// Whether the lease is still the partition's. Asked inside the transaction that depends on it, which
+/// keeps it so until its end: nobody takes the partition over or gives out its offsets meanwhile.
+async fn holds(
+    conn: &mut PgConnection,
+    lease: &Lease,
+    now: Timestamp,
+) -> Result<bool, sqlx::Error> {
+    let row: Option<i64> = sqlx::query_scalar(
+        "select token from outbox_partitions
+         where partition = $1 and token = $2 and $3 < until_ms for update",
+    )
+    .bind(i64::from(lease.partition))
+    .bind(lease.token.0.cast_signed())
+    .bind(now.as_millis())
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.is_some())
+}
+
+async fn mark(conn: &mut PgConnection, batch: &Batch, now: Timestamp) -> Result<(), sqlx::Error> {
+    let seqs: Vec<i64> = batch.send.iter().map(|seq| seq.cast_signed()).collect();
+    sqlx::query(
+        "insert into outbox_log (partition, \"offset\", seq, logged_at_ms)
+         select $1, coalesce((select max(l.offset) + 1 from outbox_log l where l.partition = $1), 0)
+                    + s.n - 1, s.seq, $3
+         from unnest($2::bigint[]) with ordinality as s (seq, n)",
+    )
+    .bind(i64::from(batch.lease.partition))
+    .bind(seqs)
+    .bind(now.as_millis())
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+async fn quarantine(
+    conn: &mut PgConnection,
+    batch: &Batch,
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    for (seq, reason) in &batch.quarantine {
+        sqlx::query(
+            "insert into outbox_quarantine (seq, reason, at_ms) values ($1, $2, $3)
+             on conflict (seq) do nothing",
+        )
+        .bind(seq.cast_signed())
+        .bind(reason)
+        .bind(now.as_millis())
+        .execute(&mut *conn)
+        .await?;
+    }
+    Ok(())
+}
+
+async fn raise_floor(conn: &mut PgConnection, batch: &Batch) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "update outbox_partitions set floor_seq = $2 where partition = $1 and floor_seq < $2",
+    )
+    .bind(i64::from(batch.lease.partition))
+    .bind(batch.floor.cast_signed())
+    .execute(conn)
+    .await?;
+    Ok(())
+}
+
+/// Up to which offset, exclusive, marks of a partition are old, and up to which every group has read.
+struct Ends {
+    old: i64,
+    read: i64,
+}
+
+async fn removable(
+    conn: &mut PgConnection,
+    partition: u16,
+    before: Timestamp,
+) -> Result<Ends, sqlx::Error> {
+    // The last mark stays: it knows the next offset. No group at all: nobody has read anything.
+    let (old, read): (i64, i64) = sqlx::query_as(
+        "select coalesce((select max(\"offset\") from outbox_log
+                          where partition = $1 and logged_at_ms < $2
+                            and \"offset\" < (select max(\"offset\") from outbox_log where partition = $1)
+                         ) + 1, 0),
+                coalesce((select min(\"offset\") from log_groups where partition = $1), 0)",
+    )
+    .bind(i64::from(partition))
+    .bind(before.as_millis())
+    .fetch_one(conn)
+    .await?;
+    Ok(Ends { old, read })
+}
+
+/// Removes marks below an offset and their rows. Both are below the floor: the floor passes a mark
+/// in the transaction that writes it, but for rows that still wait.
+async fn remove(
+    conn: &mut PgConnection,
+    partition: u16,
+    end: i64,
+    max: i64,
+) -> Result<u64, sqlx::Error> {
+    let seqs: Vec<i64> = sqlx::query_scalar(
+        "select l.seq from outbox_log l join outbox_partitions p on p.partition = l.partition
+         where l.partition = $1 and l.offset < $2 and l.seq <= p.floor_seq
+         order by l.offset limit $3",
+    )
+    .bind(i64::from(partition))
+    .bind(end)
+    .bind(max)
+    .fetch_all(&mut *conn)
+    .await?;
+    for delete in [
+        "delete from outbox_log where seq = any($1)",
+        "delete from outbox where seq = any($1)",
+    ] {
+        sqlx::query(delete).bind(&seqs).execute(&mut *conn).await?;
+    }
+    Ok(u64::try_from(seqs.len()).unwrap_or(u64::MAX))
+}

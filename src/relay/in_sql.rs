@@ -1,0 +1,33 @@
+//! What both databases share of the outbox: what a row means, and what errors come to.
+
+use crate::driver::sql::{Cells, SqlError};
+use crate::relay::plan::{Before, Unsent};
+use crate::relay::store::StoreError;
+
+/// A row of the outbox, with how the version before it stands.
+pub(super) fn unsent(row: &impl Cells) -> Result<Unsent, sqlx::Error> {
+    let before: String = row.cell("before")?;
+    Ok(Unsent {
+        seq: row.number("seq")?,
+        key: (row.cell("aggregatetype")?, row.cell("aggregateid")?),
+        version: row.number("aggregate_version")?,
+        payload: row.cell("payload")?,
+        before: match before.as_str() {
+            "sent" => Before::Sent,
+            "quarantined" => Before::Quarantined,
+            _ => Before::Unsent,
+        },
+    })
+}
+
+impl From<SqlError> for StoreError {
+    fn from(error: SqlError) -> Self {
+        Self::Unavailable(error.into())
+    }
+}
+
+impl From<sqlx::Error> for StoreError {
+    fn from(error: sqlx::Error) -> Self {
+        Self::Unavailable(error.into())
+    }
+}
