@@ -54,6 +54,32 @@ export function sha256(bytes) {
   return Array.from(state, (word) => word.toString(16).padStart(8, "0")).join("");
 }
 
+const text = (text) => [...new TextEncoder().encode(text)];
+const bytes = (hex) => (hex.match(/../g) ?? []).map((digits) => parseInt(digits, 16));
+const u64 = (n) => bytes(BigInt(n).toString(16).padStart(16, "0"));
+const hash = (...parts) => sha256(Uint8Array.from(parts.flat()));
+
+/** What is published of a secret before the draw. */
+export function commitment(show, secret, beacon = "") {
+  return hash(text("catraca commitment 1"), text(show), bytes(secret), text(beacon));
+}
+
+/** What every place follows from. */
+export function seed(show, secret, beaconValue, size) {
+  return hash(text("catraca draw 1"), text(show), bytes(secret), text(beaconValue), u64(size));
+}
+
+/**
+ * Whether a draw that was revealed is the one whose commitment was `sealed` when the fan joined: the
+ * same secret, the same beacon, and a seed that follows from them. Null before the reveal.
+ */
+export function isAsSealed(show, draw, sealed) {
+  if (!draw?.seed || !draw.secret) return null;
+  const value = draw.beacon_value ?? "";
+  return commitment(show, draw.secret, draw.beacon ?? "") === (sealed ?? draw.commitment)
+    && seed(show, draw.secret, value, draw.size) === draw.seed;
+}
+
 /** Draws between two pauses: some milliseconds of work. */
 const AT_ONCE = 20_000;
 

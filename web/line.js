@@ -1,25 +1,46 @@
 // The arithmetic of a place in line. Pure: time and chance are arguments.
 
-/** At most so many are called before and with this place; numbers lost in a fault do not count. */
-export function position(place, serving, gaps = []) {
+/**
+ * Places from here to there, but for those that nobody holds since a fault. Of those a draw has none:
+ * its empty places are counted otherwise.
+ */
+function distance(place, serving, { gaps = [], draw }) {
+  const passed = Math.max(serving, draw?.seed ? draw.size : 0);
   let lost = 0;
   for (const { first, last, missing } of gaps) {
-    const ahead = Math.min(last, place - 1) - Math.max(first, serving + 1) + 1;
+    const ahead = Math.min(last, place - 1) - Math.max(first, passed + 1) + 1;
     const isInside = first <= place && place <= last;
     const others = last - first + 1 - missing - (isInside ? 1 : 0);
     lost += Math.max(0, ahead - others);
   }
-  return Math.max(1, place - serving - lost);
+  return place - serving - lost;
+}
+
+/**
+ * At most so many are called before and with this place. Numbers lost in a fault do not count, nor,
+ * after a draw, the share of its empty places that lies ahead.
+ */
+export function position(place, serving, board = {}) {
+  const { draw } = board;
+  let empty = 0;
+  if (draw?.seed && serving < draw.size && serving < place) {
+    const share = (place - serving - 1) / (draw.size - serving);
+    empty = draw.size < place ? draw.empty : Math.floor(draw.empty * share);
+  }
+  return Math.max(1, distance(place, serving, board) - empty);
 }
 
 /**
  * The waiting time from now as a range in seconds, as `room::estimate` has it for `status`; null
  * where the pace is not known. `beforeMs` is the time until anybody is called.
  */
-export function eta(position, board, beforeMs = 0) {
+export function eta(place, serving, board, beforeMs = 0) {
   const pace = board.pace ?? (board.rate * 1000) / board.window_ms;
   if (!(0 < pace)) return null;
-  const seconds = Math.ceil(beforeMs / 1000) + Math.ceil(position / pace);
+  // A measured pace counts places, the empty ones too; a rate counts people.
+  const ahead = board.pace == null
+    ? position(place, serving, board) : Math.max(1, distance(place, serving, board));
+  const seconds = Math.ceil(beforeMs / 1000) + Math.ceil(ahead / pace);
   const wide = Math.ceil(seconds * (board.eta?.spread ?? 0.2));
   const half = Math.min(Math.max(wide, 5), Math.max(15, Math.floor(seconds / 4)));
   return { low_s: Math.max(0, seconds - half), high_s: seconds + half };

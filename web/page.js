@@ -73,7 +73,15 @@ function newKey() {
 // Two tabs opened at once must not join as two fans.
 const alone = (work) => (navigator.locks ? navigator.locks.request(slot, work) : work());
 
-const visit = new Visit({ api, memory, random: Math.random, newKey, alone });
+// A message to ourselves: unlike a timer it comes at once, and hidden pages are not held back.
+const channel = new MessageChannel();
+const pause = () => new Promise((go) => {
+  channel.port1.onmessage = go;
+  channel.port2.postMessage(null);
+});
+const drawing = () => import("./draw.js");
+
+const visit = new Visit({ api, memory, random: Math.random, newKey, alone, drawing, pause });
 
 // --- painting ---
 
@@ -148,7 +156,14 @@ function paint() {
   if (shown.enter !== null) el("enter").href = shown.enter;
   reveal(el("join"), shown.join !== null);
   say(el("join"), shown.join ?? "");
-  reveal(el("kept"), shown.position !== null);
+  reveal(el("kept"), shown.kept !== null);
+  reveal(el("draw"), shown.draw !== null);
+  if (shown.draw !== null) {
+    list(el("draw-texts"), shown.draw.texts, (text) => make("p", text));
+    say(el("draw-seal"), shown.draw.commitment);
+    reveal(el("draw-checked"), shown.draw.checked !== null);
+    say(el("draw-checked"), shown.draw.checked ?? "");
+  }
   reveal(el("leaving"), shown.mayLeave);
 
   announce(shown, facts);
@@ -175,6 +190,7 @@ function paintOnce() {
   say(el("message").firstElementChild, t.message);
   say(el("enter"), t.enter);
   say(el("kept"), t.kept);
+  say(el("draw").firstElementChild, t.draw_title);
   say(el("leave"), t.leave);
   say(el("leave-text"), t.leave_question);
   say(el("leave-yes"), t.leave_yes);

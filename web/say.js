@@ -67,15 +67,18 @@ const IN_LINE = ["early", "waiting", "paused", "restoring"];
 
 /** Everything that the page says about these facts, in the order in which it is read. */
 export function screen(facts, t) {
-  const inLine = IN_LINE.includes(facts.state) && facts.place !== undefined;
+  const inLine = IN_LINE.includes(facts.state) && facts.number !== undefined;
+  const isPlaced = inLine && facts.place != null;
   const [title, ...texts] = words(facts, t);
   const isShop = /^https?:\/\//.test(facts.enter ?? "");
   const mayEnter = isShop && ["admitted", "off"].includes(facts.state);
   return {
     title,
     texts: texts.filter(Boolean),
-    position: inLine ? number(facts.position, t) : null,
-    help: facts.position === 1 ? t.position_next : t.position_help,
+    position: isPlaced ? number(facts.position, t) : null,
+    help: help(facts, t),
+    draw: facts.draw ? draw(facts.draw, t) : null,
+    kept: inLine ? t.kept : null,
     facts: inLine ? numbers(facts, t) : [],
     notice: facts.notice ? t[facts.notice] : null,
     enter: mayEnter ? facts.enter : null,
@@ -84,21 +87,39 @@ export function screen(facts, t) {
   };
 }
 
+function help({ position, draw }, t) {
+  if (position === 1) return t.position_next;
+  return draw ? t.position_help_draw : t.position_help;
+}
+
+/** How the draw can be checked, and what that proves. */
+function draw({ beacon, commitment, isHeld, isAsSealed }, t) {
+  const chance = beacon ? fill(t.draw_beacon, { beacon }) : t.draw_no_beacon;
+  const checked = isAsSealed ? t.draw_checked : t.draw_broken;
+  return {
+    texts: [t.draw_seal, t.draw_how, chance],
+    commitment,
+    checked: isHeld && typeof isAsSealed === "boolean" ? checked : null,
+  };
+}
+
 function words(facts, t) {
   const isShop = /^https?:\/\//.test(facts.enter ?? "");
   const inTime = (text, ms) => fill(text, { time: duration(ms, t) });
   switch (facts.state) {
     case "none":
-      return [t.join_title, t.join_text];
+      return [t.join_title, facts.draw ? t.join_text_draw : t.join_text];
     case "scheduled":
       if (facts.opens_in_ms == null) return [t.scheduled_title, t.scheduled_some_day];
       return [t.scheduled_title, inTime(t.scheduled_in, facts.opens_in_ms)];
     case "early":
-      if (facts.opens_in_ms == null) return [t.early_title, t.early_some_day];
-      if (facts.opens_in_ms <= 0) return [t.early_title, t.early_soon];
-      return [t.early_title, inTime(t.early_in, facts.opens_in_ms)];
+      return [t.early_title, opening(facts, t), early(facts, t)];
     case "waiting":
-      return [t.waiting_title, ...(facts.cause ? [t[`cause_${facts.cause}`]] : [])];
+      return [
+        t.waiting_title,
+        facts.cause && t[`cause_${facts.cause}`],
+        facts.isPresenceAsked && t.presence,
+      ];
     case "admitted":
       return [
         t.admitted_title,
@@ -113,6 +134,19 @@ function words(facts, t) {
       // loading, standby, paused, closed, restoring, off, missing: a title and one text.
       return [t[`${facts.state}_title`], t[`${facts.state}_text`]];
   }
+}
+
+function opening({ opens_in_ms }, t) {
+  if (opens_in_ms == null) return t.early_some_day;
+  return opens_in_ms <= 0 ? t.early_soon : fill(t.early_in, { time: duration(opens_in_ms, t) });
+}
+
+/** What an early fan is told of the draw. */
+function early({ draw, number }, t) {
+  if (!draw) return null;
+  if (draw.size == null) return t.draw_early;
+  if (draw.size < number) return t.draw_late;
+  return draw.beacon ? fill(t.draw_waits, { beacon: draw.beacon }) : t.draw_now;
 }
 
 function soldOut(facts, t) {
@@ -130,7 +164,12 @@ function numbers(facts, t) {
   const said = [];
   const isTimed = facts.state === "waiting" || (facts.state === "early" && facts.eta);
   if (isTimed) said.push([t.eta, facts.eta ? eta(facts.eta, t) : t.eta_unknown]);
-  if (facts.reach != null) said.push([t.reach, reach(facts.reach, facts.place, t)]);
+  if (facts.reach != null && facts.place != null) said.push([t.reach, reach(facts.reach, facts.place, t)]);
+  const { draw, place } = facts;
+  if (draw?.isHeld && place != null) {
+    const values = { place: number(place, t), size: number(draw.size, t) };
+    said.push([t.draw, fill(draw.size < facts.number ? t.draw_behind : t.draw_place, values)]);
+  }
   said.push([t.number, number(facts.number, t)]);
   return said;
 }

@@ -21,9 +21,11 @@ export class Visit {
    * @param random a number from 0 to 1
    * @param newKey a new Idempotency-Key
    * @param alone runs a function while no other tab does
+   * @param drawing loads `draw.js`, which few shows need
+   * @param pause lets the page do something else
    */
-  constructor({ api, memory, random, newKey, alone }) {
-    Object.assign(this, { api, memory, random, newKey, alone });
+  constructor({ api, memory, random, newKey, alone, drawing, pause }) {
+    Object.assign(this, { api, memory, random, newKey, alone, drawing, pause });
     this.me = memory.load();
     this.board = null; // the newest one seen
     this.opensAt = null;
@@ -63,11 +65,21 @@ export class Visit {
       return "status";
     }
     this.returnAt = null;
-    return this.isReached() || this.slept ? "status" : null;
+    return this.isReached() || this.slept || this.isNear() ? "status" : null;
   }
 
   isReached() {
-    return this.me.place <= this.me.serving;
+    const { place, serving } = this.me;
+    return place != null && place <= serving;
+  }
+
+  /** Whether it is time to show that somebody is there, where the show asks for that. */
+  isNear() {
+    const { me, board } = this;
+    const near_s = board.poll?.near_s;
+    if (!near_s || me.place == null || board.state !== "open") return false;
+    const wait = eta(me.place, me.serving, board);
+    return wait !== null && wait.low_s <= near_s;
   }
 
   async readBoard(now) {
@@ -89,7 +101,30 @@ export class Visit {
       const soon = Math.max(this.opensAt, now) + 250 + 1000 * this.random();
       this.boardAt = Math.min(this.boardAt, soon);
     }
-    if (this.me.pass && sameLine(this.me, board)) this.advance(board.serving, now);
+    if (!this.me.pass || !sameLine(this.me, board)) return;
+    await this.drawn();
+    this.advance(board.serving, now);
+  }
+
+  /**
+   * Once the board reveals the draw, the page computes its own place and takes nobody's word for it;
+   * and whether the draw is the one that was sealed when the fan joined.
+   */
+  async drawn() {
+    const { me, board } = this;
+    const { seed, size } = board.draw ?? {};
+    if (!seed || (me.seed === seed && typeof me.isAsSealed === "boolean")) return;
+    try {
+      const { isAsSealed, places } = await this.drawing();
+      if (me.seed !== seed) {
+        const isIn = me.number <= size;
+        me.place = isIn ? (await places(seed, size, this.pause))[me.number] : me.number;
+        me.seed = seed;
+      }
+      me.isAsSealed = isAsSealed(board.show, board.draw, me.commitment);
+    } catch {
+      // The file did not come: with the next board.
+    }
   }
 
   /** Serving has got so far. Copies of the board differ: the greatest one counts. */
@@ -97,7 +132,12 @@ export class Visit {
     const before = this.isReached();
     const { me } = this;
     me.serving = Math.max(me.serving, serving);
-    me.position = position(me.place, me.serving, this.board.gaps);
+    if (me.place != null) {
+      // Copies of the board differ in how many places they call empty: the least counts.
+      const now = position(me.place, me.serving, this.board);
+      me.position = Math.min(me.position ?? Infinity, now);
+      me.start ??= me.position;
+    }
     if (!before && this.isReached()) this.askAt = this.earliest("ask", now);
     this.memory.save(me);
   }
@@ -111,11 +151,14 @@ export class Visit {
       const { status, body } = answer;
       if (status === 200 || status === 201) {
         const { fan, number, place, pass } = body;
-        const { edition, generation, serving } = this.board;
-        const start = body.position ?? 1;
+        const { edition, generation, serving, draw } = this.board;
+        // No position before a draw.
+        const start = body.position ?? (place == null ? undefined : 1);
         this.remember({
           fan, number, place, pass, edition, generation, serving, start, position: start,
+          commitment: draw?.commitment,
         });
+        await this.drawn();
         this.advance(serving, now);
         this.notice = null;
         this.askAt = now;
@@ -156,14 +199,18 @@ export class Visit {
   /** Takes over what `status` said of a fan who is in the room. */
   hear(body, now) {
     const { me, board } = this;
-    const serving = sameLine(me, board) ? me.serving : 0;
+    const isSame = sameLine(me, board);
+    const serving = isSame ? me.serving : 0;
     me.edition = board.edition;
     me.generation = board.generation;
-    me.place = body.place ?? me.place;
+    if (!me.seed) me.place = body.place ?? me.place;
     me.number ??= me.place;
     me.serving = Math.max(serving, body.serving ?? 0);
-    me.position = position(me.place, me.serving, board.gaps);
-    me.start = Math.max(me.start ?? 1, me.position);
+    if (me.place != null) {
+      const before = isSame ? me.position : undefined;
+      me.position = Math.min(before ?? Infinity, position(me.place, me.serving, board));
+      me.start = Math.max(me.start ?? 1, me.position);
+    }
     this.memory.save(me);
     this.answer = null;
     if (body.state === "standby") this.answer = { state: "standby" };
@@ -229,9 +276,13 @@ export class Visit {
     const beforeMs = isOpen ? 0 : opens_in_ms;
     return {
       ...known, name: board.name, message: board.message,
-      eta: me.place && beforeMs !== null ? eta(me.position, board, beforeMs) : null,
+      eta: me.place && beforeMs !== null ? eta(me.place, me.serving, board, beforeMs) : null,
       cause: board.cause, reach: board.reach, opens_in_ms,
-      sold_out_at: board.sold_out_at,
+      sold_out_at: board.sold_out_at, isPresenceAsked: Boolean(board.poll?.near_s),
+      draw: board.draw && {
+        beacon: board.draw.beacon, size: board.draw.size, isHeld: Boolean(board.draw.seed),
+        commitment: me.commitment ?? board.draw.commitment, isAsSealed: me.isAsSealed,
+      },
     };
   }
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use crate::http::problem::Problem;
-use crate::room::Rooms;
+use crate::room::{Rooms, StoreError};
 use crate::show::Store;
 use crate::telemetry::Exposition;
 use crate::telemetry::phase::Phase;
@@ -47,15 +47,18 @@ async fn livez() -> &'static str {
 
 /// `GET /readyz`: 200 while the process can serve; else 503, naming what fails.
 async fn readyz(State(health): State<Arc<Health>>) -> Response {
-    let word = |ok: bool| if ok { "ok" } else { "failing" };
     let phase = *health.phase.borrow();
-    let room = health.rooms.shows().await.is_ok();
-    let mut body = json!({ "process": phase.word(), "room": word(room) });
-    let mut is_ready = phase == Phase::Ready && room;
+    let room = match health.rooms.ready().await {
+        Ok(()) => "ok",
+        Err(StoreError::Unavailable(away)) => away.outage.word(),
+        Err(StoreError::Unfenced | StoreError::Overloaded | StoreError::Corrupt(_)) => "failing",
+    };
+    let mut body = json!({ "process": phase.word(), "room": room });
+    let mut is_ready = phase == Phase::Ready && room == "ok";
     if let Some(shows) = &health.shows {
-        let database = shows.list().await.is_ok();
-        body["database"] = json!(word(database));
-        is_ready &= database;
+        let database = database(shows.as_ref()).await;
+        body["database"] = json!(database);
+        is_ready &= database == "ok";
     }
     let status = if is_ready {
         StatusCode::OK
@@ -63,6 +66,17 @@ async fn readyz(State(health): State<Arc<Health>>) -> Response {
         StatusCode::SERVICE_UNAVAILABLE
     };
     (status, axum::Json(body)).into_response()
+}
+
+/// How the database is: a disk that is full, or a server that only follows, can still be read.
+async fn database(shows: &dyn Store) -> &'static str {
+    if shows.list().await.is_err() {
+        return "failing";
+    }
+    match shows.try_write().await {
+        Ok(()) => "ok",
+        Err(_) => "read-only",
+    }
 }
 
 /// `GET /metrics`: the Prometheus text format.

@@ -6,6 +6,8 @@
 
 pub mod access;
 pub mod audit;
+pub mod cancel;
+pub mod draws;
 pub mod health;
 pub mod shows;
 
@@ -49,7 +51,9 @@ pub fn router(admin: Admin, others: Router) -> Router {
             "/admin/v1/shows/{show}",
             get(shows::read).put(shows::put).patch(shows::patch),
         )
+        .route("/admin/v1/shows/{show}/beacon", post(draws::beacon))
         .route("/admin/v1/shows/{show}/{verb}", post(shows::verb))
+        .route("/admin/v1/shows/{show}/cancel", post(cancel::cancel))
         .with_state(admin.clone())
         .merge(others)
         .layer(middleware::from_fn_with_state(

@@ -14,8 +14,10 @@ use serde_json::{Value, json};
 
 use crate::admin::Admin;
 use crate::admin::access::{Operator, Role};
+use crate::admin::draws;
 use crate::base::ids::ShowId;
 use crate::base::limits::BODY_BYTES_MAX;
+use crate::base::time::Timestamp;
 use crate::http::problem::Problem;
 use crate::room::StoreError as RoomError;
 use crate::room::model::command::{Board, RoomState};
@@ -27,7 +29,7 @@ const PATCH_ATTEMPTS: usize = 5;
 
 /// A settings document, member by member. Values stay the text they came as: an amount of money must
 /// not become a float on its way.
-type Document = BTreeMap<String, Box<RawValue>>;
+pub(super) type Document = BTreeMap<String, Box<RawValue>>;
 
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
@@ -91,6 +93,7 @@ pub async fn put(
     };
     keep_ceiling(&mut settings, before.as_ref());
     refuse_rate(&settings, before.as_ref())?;
+    refuse_draw(&settings, before.as_ref())?;
     check(&settings)?;
     let action = if before.is_some() { "set" } else { "create" };
     let change = change(&admin, &operator, action, &body);
@@ -131,6 +134,7 @@ pub async fn patch(
         let mut settings = settings_of(merge(&before.settings, &wanted)?)?;
         keep_ceiling(&mut settings, Some(&before));
         refuse_rate(&settings, Some(&before))?;
+        refuse_draw(&settings, Some(&before))?;
         check(&settings)?;
         match admin
             .shows
@@ -171,6 +175,9 @@ pub async fn verb(
         .verb(&id, &change, state.word())
         .await?
         .ok_or_else(no_such_show)?;
+    if show.cancelled_at.is_some() {
+        return Err(cancelled());
+    }
     if state == RoomState::Off {
         tracing::warn!(show.id = %id, operator = operator.name, "the gate is off: nobody is asked for a ticket");
     }
@@ -178,7 +185,7 @@ pub async fn verb(
     Ok(answer(&admin, StatusCode::OK, &show).await)
 }
 
-async fn answer(admin: &Admin, status: StatusCode, show: &Show) -> Response {
+pub(super) async fn answer(admin: &Admin, status: StatusCode, show: &Show) -> Response {
     let etag = format!("\"{}\"", show.version);
     (status, [(ETAG, etag)], Json(describe(admin, show).await)).into_response()
 }
@@ -189,9 +196,14 @@ struct Described<'a> {
     show: &'a ShowId,
     version: u64,
     state: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cancelled_at: Option<Timestamp>,
     edition: u64,
     generation: u64,
     settings: &'a Settings,
+    /// None where the show has no draw, or the admitter has not sealed it yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    draw: Option<Value>,
     room: Value,
 }
 
@@ -205,9 +217,11 @@ async fn describe<'a>(admin: &Admin, show: &'a Show) -> Described<'a> {
         show: &show.id,
         version: show.version,
         state: &show.state,
+        cancelled_at: show.cancelled_at,
         edition: show.edition.0,
         generation: show.generation.0,
         settings: &show.settings,
+        draw: show.draw.as_ref().map(draws::describe),
         room,
     }
 }
@@ -267,7 +281,17 @@ fn refuse_rate(settings: &Settings, before: Option<&Show>) -> Result<(), Problem
         .with("would_sell_out_in_s", sell_out_s))
 }
 
-fn parse(body: &Bytes) -> Result<Document, Problem> {
+/// A draw is sealed when its show begins, and every pass carries the commitment.
+fn refuse_draw(settings: &Settings, before: Option<&Show>) -> Result<(), Problem> {
+    let of = |settings: &Settings| (settings.draw, settings.beacon.clone());
+    if before.is_none_or(|show| of(&show.settings) == of(settings)) {
+        return Ok(());
+    }
+    let why = "draw and beacon are fixed at creation: passes carry the commitment".to_owned();
+    Err(refused(why))
+}
+
+pub(super) fn parse(body: &Bytes) -> Result<Document, Problem> {
     let bad = || Problem::bad_request("bad-json", "The body must be one JSON object.");
     if BODY_BYTES_MAX < body.len() {
         return Err(bad());
@@ -285,7 +309,7 @@ fn check(settings: &Settings) -> Result<(), Problem> {
     settings.check().map_err(refused)
 }
 
-fn refused(why: String) -> Problem {
+pub(super) fn refused(why: String) -> Problem {
     let title = "These settings cannot be used.";
     Problem::unprocessable("settings-refused", title).with("detail", why)
 }
@@ -330,12 +354,17 @@ fn mismatch(expected: Option<u64>, current: Option<u64>) -> Problem {
     }
 }
 
-fn show_id(text: &str) -> Result<ShowId, Problem> {
+pub(super) fn show_id(text: &str) -> Result<ShowId, Problem> {
     let title = "A show id is 1 to 63 of a-z, 0-9 and -, and begins with a letter or digit.";
     text.parse()
         .map_err(|_| Problem::bad_request("bad-id", title))
 }
 
-fn no_such_show() -> Problem {
+/// A cancelled show stays closed.
+fn cancelled() -> Problem {
+    Problem::conflict("show-cancelled", "The show was cancelled.")
+}
+
+pub(super) fn no_such_show() -> Problem {
     Problem::not_found("no-such-show", "There is no such show.")
 }

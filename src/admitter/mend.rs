@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use tokio::time::Instant;
 
+use crate::admitter::draw::kept;
 use crate::admitter::ledger::{entry_of, row_of};
 use crate::admitter::settings::configure;
 use crate::base::ids::{FanId, Generation, Number};
@@ -172,7 +173,7 @@ impl Mender<'_> {
             not_before: last_seen(show, &fold),
             restoring_ms: restoring_ms(show, &fold, found, split_brain_ms),
             stock: None,
-            draw: None,
+            draw: kept(show),
         };
         self.take(Mend::Finish(Box::new(finish))).await?;
         Ok(self.shows.end_mend(&show.id, generation).await?)

@@ -6,6 +6,7 @@
 //! rest. `archive.rs` writes to SQL beside it. Nothing is remembered that a successor would need.
 
 mod archive;
+mod draw;
 pub mod ledger;
 pub mod mend;
 pub mod pace;
@@ -23,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::admitter::archive::{Archive, Leading};
 use crate::admitter::mend::MendError;
 use crate::admitter::step::Led;
-use crate::base::ids::ShowId;
+use crate::base::ids::{IdSource, ShowId};
 use crate::base::time::Clock;
 use crate::room::{Rooms, StoreError as RoomError};
 use crate::show::{Show, Store, StoreError as ShowError};
@@ -38,6 +39,8 @@ pub struct Admitter {
     shows: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     holder: String,
+    /// The secrets of draws.
+    ids: IdSource,
     split_brain_ms: u64,
     nudge: Arc<Notify>,
     listed_at: Option<Instant>,
@@ -77,6 +80,7 @@ impl Admitter {
             shows,
             clock,
             holder,
+            ids: IdSource::random(),
             split_brain_ms: 0,
             nudge,
             listed_at: None,

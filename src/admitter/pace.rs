@@ -279,7 +279,9 @@ mod tests {
     #[test]
     fn a_tick_asks_for_its_share_and_for_what_the_quota_left_over() {
         let mut pace = Pace::default();
-        assert_eq!(pace.ask(SEEN, 100), 3);
+        for (since_ms, asked) in [(0, 3), (100, 3), (101, 4), (250, 8), (5_000, 30)] {
+            assert_eq!(pace.ask(SEEN, since_ms), asked, "{since_ms} ms later");
+        }
         pace.after(at(0), 3, &step(1, 1, Why::Rate), SEEN);
         assert_eq!(pace.ask(SEEN, 100), 5);
         pace.after(at(100), 5, &step(5, 6, Why::Enough), SEEN);
@@ -309,14 +311,6 @@ mod tests {
             ),
             500
         );
-    }
-
-    #[test]
-    fn what_a_late_tick_missed_is_asked_for() {
-        let pace = Pace::default();
-        for (since_ms, asked) in [(0, 3), (1, 3), (100, 3), (101, 4), (250, 8), (5_000, 30)] {
-            assert_eq!(pace.ask(SEEN, since_ms), asked, "{since_ms} ms later");
-        }
     }
 
     #[test]

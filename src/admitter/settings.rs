@@ -1,6 +1,7 @@
 //! What a room needs to know of a show, out of what its operator decided.
 
 use crate::base::limits::CAPACITY_MAX;
+use crate::room::draw::{Announced, Revealed};
 use crate::room::model::command::{Configure, RoomState, Settings};
 use crate::show::Show;
 
@@ -23,8 +24,8 @@ pub fn configure(show: &Show) -> Configure {
             opens_at: decided.opens_at,
             closes_at: decided.closes_at,
             stock_guard: decided.stock_guard,
-            draw: None,
-            require_presence: false,
+            draw: announced(show),
+            require_presence: decided.require_presence,
             shop_url: decided.shop_url.clone(),
             message: decided.message.clone(),
         },
@@ -33,4 +34,18 @@ pub fn configure(show: &Show) -> Configure {
             .as_ref()
             .and_then(|(version, word)| RoomState::of_word(word).map(|state| (*version, state))),
     }
+}
+
+/// What everybody may know of a show's draw: once it has been held, what it was made of.
+fn announced(show: &Show) -> Option<Announced> {
+    let draw = show.draw.as_ref()?;
+    let revealed = draw.seed.map(|_| Revealed {
+        secret: draw.sealed.secret,
+        beacon_value: draw.beacon_value.clone(),
+    });
+    Some(Announced {
+        commitment: draw.sealed.commitment,
+        beacon: show.settings.beacon.clone(),
+        revealed,
+    })
 }

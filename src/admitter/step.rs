@@ -4,17 +4,20 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::admitter::draw::{Turn, is_unsealed};
 use crate::admitter::mend::{Attempt, Unfinished, is_whole, mend};
 use crate::admitter::pace::{Pace, Seen};
 use crate::admitter::settings::configure;
 use crate::admitter::{Admitter, VisitError};
 use crate::base::limits::{LEASE_TTL_MS, TICK_EVERY_MS};
 use crate::room::StoreError as RoomError;
-use crate::room::model::command::{Board, RoomState, Step, Tick, Ticked};
+use crate::room::model::command::{Board, RoomState, Step, Tick, Ticked, Why};
 use crate::show::Show;
 use crate::telemetry::metrics;
 
 const TICK_EVERY: Duration = Duration::from_millis(TICK_EVERY_MS);
+/// After a tick that could not look far enough.
+const AT_ONCE: Duration = Duration::from_millis(1);
 /// How often a board is read, and a follower asks for the lead; the longest rest after failures.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -29,6 +32,7 @@ pub struct Led {
     ticked_at: Option<Instant>,
     /// Visits that failed, one after another.
     failures: u32,
+    pub(super) turn: Turn,
     /// A mend that somebody has begun and not finished.
     unfinished: Option<Unfinished>,
 }
@@ -43,6 +47,7 @@ impl Led {
             pace: None,
             ticked_at: None,
             failures: 0,
+            turn: Turn::default(),
             unfinished: None,
         }
     }
@@ -82,7 +87,13 @@ impl Led {
 impl Admitter {
     pub(super) async fn visit(&mut self, show: &Show, led: &mut Led) {
         let now = Instant::now();
-        let outcome = match self.try_visit(show, led, now).await {
+        let visited = if is_unsealed(show) {
+            led.tick_at = now + TICK_EVERY;
+            self.seal(show).await
+        } else {
+            self.try_visit(show, led, now).await
+        };
+        let outcome = match visited {
             Err(VisitError::Room(RoomError::Unfenced) | VisitError::Behind) => {
                 self.mend(show, led).await
             }
@@ -140,36 +151,43 @@ impl Admitter {
     }
 
     async fn tick(&mut self, show: &Show, led: &mut Led, now: Instant) -> Result<(), VisitError> {
-        let Some(board) = &led.board else {
+        let Some(board) = led.board.clone() else {
             return Ok(());
         };
-        let seen = seen_of(board);
+        let seen = seen_of(&board);
         let pace = led.pace.get_or_insert_with(|| Pace::resume(board.measured));
         let since = led.ticked_at.map_or(TICK_EVERY, |at| now - at);
-        let want = pace.ask(seen, u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+        let since_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        let (want, measured) = (pace.ask(seen, since_ms), pace.measured());
         let tick = Tick {
             holder: self.holder.clone(),
             want,
             lease_ttl_ms: LEASE_TTL_MS,
-            measured: pace.measured(),
-            drawn: None,
+            measured,
+            drawn: led.drawn(&board, want).await,
         };
         match self.rooms.tick(&show.id, tick).await? {
             Ticked::Follower { holder } => {
                 metrics::tick("follower");
                 tracing::debug!(show.id = %show.id, lease.holder = holder, "another admitter leads");
                 (led.pace, led.ticked_at) = (None, None);
+                led.turn = Turn::default();
                 led.tick_at = now + SECOND;
             }
             Ticked::Leader(step) => {
                 metrics::tick(step.why.word());
                 metrics::called(step.count);
+                let pace = led.pace.get_or_insert_default();
                 pace.after(self.clock.now(), want, &step, seen);
                 led.ticked_at = Some(now);
+                led.turn.at = step.draw.map(|draw| (draw, step.serving));
                 led.tick_at = now + rest(&step);
                 if board.state != step.state {
                     tracing::info!(show.id = %show.id, state = step.state.word(), "room state");
                     led.board_at = now;
+                }
+                if step.opening {
+                    self.draw_lots(show, &step).await?;
                 }
             }
         }
@@ -229,6 +247,10 @@ impl Admitter {
 /// How long to rest after a tick: a tenth of a second, or until the quota frees something, or a
 /// second where nothing can happen but by an operator's hand.
 fn rest(step: &Step) -> Duration {
+    // There is more to look at, or a place to go on from that was not known.
+    if matches!(step.why, Why::Looked | Why::Moved) {
+        return AT_ONCE;
+    }
     match step.state {
         RoomState::Closed | RoomState::SoldOut | RoomState::Off => SECOND,
         RoomState::Scheduled

@@ -14,11 +14,11 @@ use tokio::sync::Notify;
 use crate::admin::health::{self, Health};
 use crate::app::backends::{Backends, Front};
 use crate::app::data_dir::DataDir;
+use crate::app::database::Database;
 use crate::app::door;
 use crate::app::roles::{self, Roles};
 use crate::app::{StartError, bind, check};
 use crate::config::{Config, ROOM_IN_MEMORY};
-use crate::driver::sqlite::Sqlite;
 use crate::gateway;
 use crate::http::server::serve;
 use crate::limit::in_memory::InMemory as Limits;
@@ -74,7 +74,7 @@ pub struct Alone {
     door: Option<SocketAddr>,
     admin: SocketAddr,
     supervisor: Supervisor,
-    database: Option<Sqlite>,
+    database: Option<Database>,
     data_dir: DataDir,
 }
 
@@ -157,7 +157,9 @@ async fn with_sql(
     alone.database = Some(backends.database.clone());
     let roles = Roles::new(config, &backends);
     let token = roles.admin_token(&alone.data_dir)?;
-    let operators = roles.admin(token.as_ref(), &alone.supervisor)?;
+    // Operators may ask any process with SQL about orders; only that of the shop works on them.
+    let orders = roles.orders();
+    let operators = roles.admin(token.as_ref(), &alone.supervisor, &orders)?;
 
     let supervisor = &mut alone.supervisor;
     let stop = supervisor.door_stop();
@@ -170,7 +172,6 @@ async fn with_sql(
         Role::Orders => {
             let door = bind("orders.listen", config.orders.listen).await?;
             alone.door = Some(local(&door)?);
-            let orders = roles.orders();
             supervisor.door("orders", serve(door, orders.router(), own, stop));
             roles.sell(supervisor, &orders);
         }

@@ -1,18 +1,18 @@
-//! Which backend is behind which port: SQLite and files in this version, and the
-//! room in memory or in Redis.
+//! Which backend is behind which port: the database (see `database.rs`), the room in memory or in
+//! Redis, files.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::app::StartError;
 use crate::app::data_dir::DataDir;
+use crate::app::database::{Database, Stores, unusable};
 use crate::base::ids::IdSource;
+use crate::base::outage::Outage;
 use crate::base::secret::Secret;
 use crate::base::time::{Clock, SystemClock};
 use crate::config::{self, Config};
-use crate::driver::schema::CATRACA;
-use crate::driver::sqlite::Sqlite;
+use crate::driver::redis::Settings;
 use crate::journey;
 use crate::log;
 use crate::notify;
@@ -23,6 +23,7 @@ use crate::relay;
 use crate::room;
 use crate::room::in_memory::InMemory;
 use crate::room::in_redis::InRedis;
+use crate::room::in_redis::scripts::ScriptClock;
 use crate::show;
 use crate::stock;
 use crate::telemetry::Exposition;
@@ -62,8 +63,8 @@ pub struct Backends {
     pub journeys: Arc<dyn journey::store::Store>,
     /// The metrics of the process.
     pub exposition: Exposition,
-    /// The database file, to be closed at the end.
-    pub database: Sqlite,
+    /// The database, to be closed at the end.
+    pub database: Database,
 }
 
 /// What every role has, and all that a gateway has.
@@ -116,37 +117,36 @@ impl Backends {
             rooms,
             exposition,
         } = Front::open(config, data_dir).await?;
-        let path = config.database_path();
-        let db = Sqlite::open(&path, CATRACA)
-            .await
-            .map_err(|error| unusable(&path, error))?;
+        let database = Database::open(config).await?;
         let path = config.mailbox();
         let sender = notify::via_mailbox::ViaMailbox::open(&path, &config.notify.from)
             .await
             .map_err(|error| unusable(&path, error))?;
         let slow = Duration::from_millis(config.orders.sandbox_slow_ms);
-        let timed = || (db.clone(), Arc::clone(&clock));
+        let Stores {
+            shows,
+            orders,
+            relay,
+            log,
+            inbox,
+            sent,
+            stock,
+            journeys,
+        } = database.stores(&clock, &ids);
         Ok(Self {
             rooms,
-            shows: Arc::new(show::in_sqlite::InSqlite::new(db.clone())),
-            orders: {
-                let (db, clock) = timed();
-                Arc::new(orders::in_sqlite::InSqlite::new(
-                    db,
-                    clock,
-                    Arc::clone(&ids),
-                ))
-            },
+            shows,
+            orders,
             payments: Arc::new(ViaSandbox::new(slow)),
-            relay: Arc::new(with(timed(), relay::in_sqlite::InSqlite::new)),
-            log: Arc::new(with(timed(), log::in_sqlite::InSqlite::new)),
-            inbox: Arc::new(with(timed(), log::inbox_in_sqlite::InSqlite::new)),
-            sent: Arc::new(with(timed(), notify::in_sqlite::InSqlite::new)),
+            relay,
+            log,
+            inbox,
+            sent,
             sender: Arc::new(sender),
-            stock: Arc::new(with(timed(), stock::in_sqlite::InSqlite::new)),
-            journeys: Arc::new(journey::in_sqlite::InSqlite::new(db.clone())),
+            stock,
+            journeys,
             exposition,
-            database: db.clone(),
+            database,
             clock,
             ids,
             keys,
@@ -176,18 +176,36 @@ async fn open_rooms(
         let rooms = InMemory::open(&path, Arc::clone(clock)).await;
         return Ok(Arc::new(rooms.map_err(|error| unusable(&path, error))?));
     }
-    let rooms = InRedis::connect(url).await.map_err(|error| {
-        let error = anyhow::Error::from(error);
-        StartError::unavailable(format!("cannot use the server of room.url: {error:#}"))
-    })?;
+    let rooms = InRedis::open(&redis_settings(&config.room)?, ScriptClock::Server)
+        .map_err(|error| StartError::config(format!("room.url: {error}")))?;
+    match rooms.look().await {
+        Ok(()) => {}
+        // Whoever waits for a person may as well say so at once; the rest may be over in a moment.
+        Err(error) if error.outage().is_none_or(Outage::is_lasting) => {
+            let line = format!("cannot use the server of room.url: {error}");
+            return Err(StartError::unavailable(line));
+        }
+        Err(error) => {
+            tracing::warn!("starting without rooms; they are asked for again: {error}");
+        }
+    }
     Ok(Arc::new(rooms))
 }
 
-fn with<T>(
-    (db, clock): (Sqlite, Arc<dyn Clock>),
-    new: impl FnOnce(Sqlite, Arc<dyn Clock>) -> T,
-) -> T {
-    new(db, clock)
+fn redis_settings(room: &config::Room) -> Result<Settings, StartError> {
+    let path = &room.ca_file;
+    let ca = match path.as_os_str().is_empty() {
+        true => None,
+        false => Some(std::fs::read(path).map_err(|error| {
+            let shown = path.display();
+            StartError::config(format!("room.ca_file: cannot read {shown}: {error}"))
+        })?),
+    };
+    Ok(Settings {
+        url: room.url.clone(),
+        ca,
+        split_brain_ms: room.split_brain_ms,
+    })
 }
 
 fn open_keys(config: &Config, data_dir: &DataDir) -> Result<KeyRing, StartError> {
@@ -204,11 +222,6 @@ pub(super) fn keys_of(config: &Config, secret: &Secret) -> Result<KeyRing, Start
         .map_err(|error| StartError::config(error.to_string()))?;
     ticket::self_test(&ring).map_err(|error| StartError::config(error.to_string()))?;
     Ok(ring)
-}
-
-fn unusable(path: &Path, error: impl Into<anyhow::Error>) -> StartError {
-    let error: anyhow::Error = error.into();
-    StartError::unavailable(format!("cannot open {}: {error:#}", path.display()))
 }
 
 /// A name for this process among the holders of leases, nobody else's and not its own of an earlier

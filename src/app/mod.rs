@@ -1,12 +1,13 @@
 //! Puts the parts together: the only place that knows which backend is behind a port.
 //!
 //! Everything that can be refused is tried before anything starts: folder, keys, databases, ports.
-//! `backends.rs` opens the stores; `roles.rs` lists every door and every loop of a process; `alone.rs`
-//! starts one role of them.
+//! `backends.rs` opens the stores, `database.rs` those in SQL; `roles.rs` lists every door and every
+//! loop of a process; `alone.rs` starts one role of them.
 
 pub mod alone;
 pub mod backends;
 pub mod data_dir;
+pub mod database;
 mod door;
 pub mod roles;
 
@@ -20,10 +21,11 @@ use tokio::sync::Notify;
 
 use crate::app::backends::Backends;
 use crate::app::data_dir::DataDir;
+use crate::app::database::Database;
 use crate::base::ids::IdSource;
 use crate::base::secret::Secret;
 use crate::config::Config;
-use crate::driver::sqlite::Sqlite;
+use crate::driver::postgres;
 use crate::gateway;
 use crate::gateway::boards::Boards;
 use crate::notify::via_mailbox;
@@ -120,7 +122,7 @@ pub struct App {
     /// The generated admin token; none where the configuration names tokens.
     pub admin_token: Option<Secret>,
     supervisor: Supervisor,
-    database: Sqlite,
+    database: Database,
     data_dir: DataDir,
 }
 
@@ -144,6 +146,12 @@ pub fn check(config: &Config) -> Result<(), StartError> {
     }
     let (upstreams, routes) = door::upstreams(config, config.orders.listen)?;
     gateway::check(&upstreams, &routes).map_err(StartError::config)?;
+    if config.database_is_postgres() {
+        postgres::check(&config.database.url).map_err(|error| {
+            let error = anyhow::Error::from(error);
+            StartError::config(format!("database.url: {error:#}"))
+        })?;
+    }
     via_mailbox::sender(&config.notify.from)
         .map_err(|error| StartError::config(format!("notify.from: {error:#}")))?;
     Ok(())

@@ -72,7 +72,7 @@ pub(super) fn all(
     let gateway = door::gateway(config, front, rooms, (&limits, addresses.orders))?;
     let orders = roles.orders();
     let token = roles.admin_token(&data_dir)?;
-    let admin = roles.admin(token.as_ref(), &supervisor)?;
+    let admin = roles.admin(token.as_ref(), &supervisor, &orders)?;
 
     // Doors: they stop first and drain.
     let served = gateway.server_settings();
@@ -162,7 +162,8 @@ impl<'a> Roles<'a> {
             Arc::clone(&self.backends.clock),
             holder(&self.backends.ids, "admitter"),
             Arc::clone(&self.changed),
-        );
+        )
+        .beside_another_for(self.rooms.split_brain_ms());
         let stop = supervisor.loop_stop();
         supervisor.background("admitter", admitter.run(stop));
     }
@@ -172,6 +173,8 @@ impl<'a> Roles<'a> {
         let (backends, stop) = (self.backends, supervisor.loop_stop());
         let reconcile = Reconcile::new(Arc::clone(&backends.orders), Arc::clone(&backends.shows));
         supervisor.background("reconcile", reconcile.run(stop.clone()));
+        let cancel = orders.cancel(Arc::clone(&backends.shows));
+        supervisor.background("cancel", cancel.run(stop.clone()));
         supervisor.background("settle", orders.settle().run(stop.clone()));
         supervisor.background("expire", orders.expire().run(stop));
     }
@@ -269,6 +272,7 @@ impl<'a> Roles<'a> {
         &self,
         generated: Option<&Secret>,
         supervisor: &Supervisor,
+        orders: &Orders,
     ) -> Result<Router, StartError> {
         let mut access = Access::default();
         for token in &self.config.admin.tokens {
@@ -309,7 +313,8 @@ impl<'a> Roles<'a> {
         };
         let journeys = journey::api::router(Journeys::new(Arc::clone(&self.backends.journeys)));
         let letters = notify::api::router(Arc::clone(&self.backends.inbox), self.notifier());
-        Ok(admin::router(admin, journeys.merge(letters)))
+        let orders = orders.operators_router(Arc::clone(&self.backends.shows));
+        Ok(admin::router(admin, journeys.merge(letters).merge(orders)))
     }
 }
 

@@ -65,10 +65,14 @@ pub const PAYMENT_ATTEMPTS_MAX: u32 = 3;
 /// How long after its time an order keeps its seats while the provider has not answered: money may
 /// have been taken. Longer than providers need to find a lost answer.
 pub const DOUBT_MS_MAX: u64 = 600_000;
-/// Payments that one step settles at once: a slow provider delays so many, not all.
+/// Payments that are begun at once.
 pub const PAYMENTS_AT_ONCE: usize = 32;
+/// Payments under way: so many may wait for a slow provider before they keep others waiting.
+pub const PAYMENTS_UNDER_WAY_MAX: usize = 8 * PAYMENTS_AT_ONCE;
 /// Holds, orders or remembered keys that one step ends.
 pub const EXPIRED_AT_ONCE: u32 = 100;
+/// Holds and orders of a cancelled show that are taken back in one transaction.
+pub const CANCELLED_AT_ONCE: u32 = 100;
 /// `Idempotency-Key` on holds, orders and payments.
 pub const KEY_BYTES_MAX: usize = 255;
 /// How long a request with a key is taken for alive. A crash blocks the key no longer.
@@ -120,11 +124,6 @@ pub const HEADERS_MAX: usize = 64;
 pub const HEADER_BYTES_MAX: usize = 65_536;
 /// Name, round and value of a draw's beacon: each a line that a person can compare.
 pub const BEACON_BYTES_MAX: usize = 200;
-/// Presence: shortest time before their turn from which fans show that they are there. A page asks
-/// four times within it, and browsers let hidden pages act once a minute only.
-pub const NEAR_S_MIN: u64 = 60;
-/// Longest such time: beyond, showing presence costs more polls than it saves slots.
-pub const NEAR_S_MAX: u64 = 3_600;
 /// Operator's message to the line, per language.
 pub const MESSAGE_BYTES_MAX: usize = 500;
 
@@ -134,9 +133,9 @@ pub const POLL_MS_MIN: u64 = 2_000;
 pub const POLL_MS_MAX: u64 = 30_000;
 /// How long before their turn fans are near the front, and ask more often than a budget may allow.
 pub const POLL_NEAR_MS: u64 = 60_000;
-/// With presence, how long a fan who showed up counts as there; those near their turn ask every
-/// quarter of it.
-pub const PRESENT_MS: u64 = POLL_NEAR_MS;
+/// With presence, how long a fan who showed up counts as there, and how long before their turn fans
+/// begin to show up, every quarter of it. Two minutes, for browsers let hidden pages act once in one.
+pub const PRESENT_MS: u64 = 2 * POLL_NEAR_MS;
 /// Polls that a fan is advised in the time their ETA shows, were it to stand still.
 pub const POLLS_PER_ETA: u64 = 10;
 /// Narrowest half of an ETA range, in seconds: ticks, polls and clocks are no finer.

@@ -1,6 +1,7 @@
-//! The ground that everything stands on: identifiers, time, limits and secrets.
+//! The ground that everything stands on: identifiers, time, limits, outages and secrets.
 
 pub mod ids;
 pub mod limits;
+pub mod outage;
 pub mod secret;
 pub mod time;

@@ -16,7 +16,7 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
     let (mut ticks, mut doubtful) = (0, 0);
     for (id, show) in &facts.shows {
         for edition in show.editions() {
-            let doubts = ledger::doubts(edition);
+            let doubts = ledger::doubts(show, edition);
             let mut inside = Inside::default();
             for entry in edition {
                 let wrong = inside.pass(entry);

@@ -189,7 +189,7 @@ fn check_consumer(events: &Events, consumer: &str, verdict: &mut Verdict) {
         .collect();
     let mut kinds = handled_kinds(events, inbox);
     if consumer == notices::CONSUMER {
-        kinds.insert(notices::KIND);
+        kinds.extend(notices::KINDS);
     }
     let (mut read, mut behind) = (0, 0);
     for mark in &events.log {

@@ -48,7 +48,7 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
                 .sum::<usize>();
             check_upper(id, &calls, &mut verdict);
             judged_ms += check_lower(id, &limits, &calls, &mut verdict);
-            for doubt in ledger::doubts(edition) {
+            for doubt in ledger::doubts(show, edition) {
                 verdict.cannot_prove(format!("show {id}: {}", doubt.text));
             }
         }

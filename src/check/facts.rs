@@ -49,6 +49,8 @@ pub(super) struct Show {
     pub(super) ceiling: Number,
     pub(super) checkpoint_at: Timestamp,
     pub(super) stock_guard: bool,
+    /// Whether an operator cancelled it: then nothing is for sale, whatever the sections say.
+    pub(super) is_cancelled: bool,
     /// Seats by section.
     pub(super) sections: BTreeMap<String, usize>,
     /// By edition, generation and number.

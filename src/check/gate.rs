@@ -20,7 +20,7 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
     for (id, show) in &facts.shows {
         let judge = Admissions {
             spans: ledger::spans(&show.ledger),
-            doubts: show.editions().flat_map(ledger::doubts).collect(),
+            doubts: ledger::all_doubts(show),
             show,
         };
         let mut doubtful = 0;

@@ -19,7 +19,7 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
     let (mut calls, mut returns) = (0, 0);
     for (id, show) in &facts.shows {
         for edition in show.editions() {
-            let mut line = Line::new(id, edition);
+            let mut line = Line::new(id, show, edition);
             for entry in edition {
                 line.pass(entry, &mut verdict);
             }
@@ -59,10 +59,10 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn new(id: &'a ShowId, edition: &[Entry]) -> Self {
+    fn new(id: &'a ShowId, show: &Show, edition: &[Entry]) -> Self {
         Self {
             id,
-            doubts: ledger::doubts(edition),
+            doubts: ledger::doubts(show, edition),
             first_generation: edition
                 .first()
                 .map(|entry| entry.generation)

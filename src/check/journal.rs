@@ -32,7 +32,7 @@ pub(super) async fn read(path: &Path) -> Result<Option<BTreeMap<ShowId, Journal>
     if !path.exists() {
         return Ok(None);
     }
-    let mut db = Snapshot::open(path).await?;
+    let mut db = Snapshot::of_file(path).await?;
     let mut journals: BTreeMap<ShowId, Journal> = BTreeMap::new();
     let firsts = db.all(
         "select show, min(seq) as first from room_journal group by show",

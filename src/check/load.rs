@@ -5,14 +5,18 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::base::secret::Secret;
 use crate::check::facts::Facts;
-use crate::check::{files, in_sqlite, journal};
+use crate::check::snapshot::Snapshot;
+use crate::check::{files, in_sql, journal};
 
 /// Where to look.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Paths {
     /// The data folder: `catraca.db`, `room.db` and `mailbox/`.
     pub data_dir: PathBuf,
+    /// The URL of the PostgreSQL database that is read instead of `catraca.db`.
+    pub database: Option<Secret>,
     /// What clients wrote down, one JSON object a line.
     pub histories: Vec<PathBuf>,
 }
@@ -62,14 +66,19 @@ impl CheckError {
 /// unproved.
 ///
 /// # Errors
-/// [`CheckError`] where `catraca.db` is missing, or something is unreadable or foreign.
+/// [`CheckError`] where the database is missing, or something is unreadable or foreign.
 pub async fn load(paths: &Paths) -> Result<Facts, CheckError> {
     let mut facts = Facts::default();
     for (file, path) in paths.histories.iter().enumerate() {
         let operations = files::history(path, file).await?;
         facts.history.get_or_insert_default().extend(operations);
     }
-    in_sqlite::read_shop(&paths.data_dir.join("catraca.db"), &mut facts).await?;
+    let file = paths.data_dir.join("catraca.db");
+    let snapshot = match &paths.database {
+        None => Snapshot::of_file(&file).await?,
+        Some(url) => Snapshot::of_server(Path::new("the database"), url.expose()).await?,
+    };
+    in_sql::read_shop(snapshot, &mut facts).await?;
     facts.journals = journal::read(&paths.data_dir.join("room.db")).await?;
     facts.mail = files::mailbox(&paths.data_dir.join("mailbox")).await?;
     place_operations(&mut facts);

@@ -1,5 +1,5 @@
-//! The last step of promise 12: every confirmed order has exactly one message, or a dead letter that
-//! says why not.
+//! The last step of promise 12: whatever becomes of an order has exactly one message, or a dead
+//! letter that says why not.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,12 @@ use crate::check::verdict::Verdict;
 /// The consumer that tells people.
 pub(super) const CONSUMER: &str = "notify";
 /// What they must be told of.
-pub(super) const KIND: &str = "OrderConfirmed";
+pub(super) const KINDS: [&str; 4] = [
+    "OrderConfirmed",
+    "OrderDeclined",
+    "OrderCancelled",
+    "OrderRefunded",
+];
 
 pub(super) fn check(facts: &Facts, places: &Places<'_>, verdict: &mut Verdict) {
     let events = &facts.events;
@@ -21,9 +26,13 @@ pub(super) fn check(facts: &Facts, places: &Places<'_>, verdict: &mut Verdict) {
         .map(|letter| letter.event)
         .collect();
     let progress = events.groups.get(CONSUMER);
-    let mut confirmed = 0;
-    for row in events.outbox.values().filter(|row| row.kind == KIND) {
-        confirmed += 1;
+    let mut owed = 0;
+    for row in events
+        .outbox
+        .values()
+        .filter(|row| KINDS.contains(&row.kind.as_str()))
+    {
+        owed += 1;
         let is_read = places.get(&row.id).is_some_and(|mark| {
             let next = progress.and_then(|progress| progress.get(&mark.partition));
             next.is_some_and(|progress| mark.offset < progress.next)
@@ -32,8 +41,8 @@ pub(super) fn check(facts: &Facts, places: &Places<'_>, verdict: &mut Verdict) {
         if is_read && !has_notice && !dead.contains(&row.id) {
             verdict.breaks(|| {
                 format!(
-                    "order {} was confirmed (event {}), and has neither notice nor dead letter",
-                    row.key, row.id
+                    "order {} has event {} ({}), and that has neither notice nor dead letter",
+                    row.key, row.id, row.kind
                 )
             });
         }
@@ -74,7 +83,7 @@ pub(super) fn check(facts: &Facts, places: &Places<'_>, verdict: &mut Verdict) {
             }),
         }
     }
-    verdict.saw(confirmed, "orders confirmed");
+    verdict.saw(owed, "events to tell people of");
     verdict.saw(events.notices.len(), "notices");
     check_mail(facts, mail.as_ref(), verdict);
     if facts.mail.is_none() && !events.notices.is_empty() {

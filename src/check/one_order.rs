@@ -80,7 +80,7 @@ fn check_hold(facts: &Facts, id: OrderId, order: &Order, verdict: &mut Verdict) 
     }
 }
 
-/// Nobody is charged twice.
+/// Nobody is charged twice, and an order that is over keeps nobody's money.
 fn check_payments(facts: &Facts, verdict: &mut Verdict) {
     let mut paid: BTreeMap<OrderId, u64> = BTreeMap::new();
     for payment in facts
@@ -95,6 +95,15 @@ fn check_payments(facts: &Facts, verdict: &mut Verdict) {
                 format!(
                     "order {} is charged twice: by attempts {first} and {}",
                     payment.order, payment.attempt
+                )
+            });
+        }
+        let order = facts.shop.orders.get(&payment.order);
+        if let Some(order) = order.filter(|order| !order.status.counts()) {
+            verdict.breaks(|| {
+                format!(
+                    "order {} is {}, and the money of attempt {} is not to go back",
+                    payment.order, order.status, payment.attempt
                 )
             });
         }
@@ -232,7 +241,11 @@ mod tests {
         fn second(facts: &mut Facts) -> &mut Order {
             facts.shop.orders.get_mut(&order_id(2)).unwrap()
         }
-        let rows: [(Break, &str); 8] = [
+        let rows: [(Break, &str); 9] = [
+            (
+                |facts| second(facts).status = OrderStatus::Cancelled,
+                "is not to go back",
+            ),
             (|facts| second(facts).hold = hold_id(1), "made orders"),
             (|facts| second(facts).what.ticket = ticket(1), "both count"),
             (
@@ -270,6 +283,7 @@ mod tests {
         let second = facts.shop.orders.get_mut(&order_id(2)).unwrap();
         second.what.ticket = ticket(1);
         second.status = OrderStatus::Declined;
+        facts.shop.payments[1].state = PaymentState::Refunding;
         assert_clean(&judge(&facts));
     }
 }

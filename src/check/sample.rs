@@ -145,6 +145,7 @@ pub(super) fn facts(ledger: Vec<Entry>) -> Facts {
         issued: Number(1_000),
         ceiling: Number(1_000_000),
         checkpoint_at: at(0),
+        is_cancelled: false,
         stock_guard: false,
         sections: BTreeMap::new(),
         ledger,

@@ -61,9 +61,9 @@ pub struct Ask {
     pub body: Option<String>,
 }
 
-/// The admin API gave no answer. Marks errors whose exit code says that a server is missing.
+/// A server gave no answer. Marks errors whose exit code says that one is missing.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot reach the admin API at {0}")]
+#[error("cannot reach {0}")]
 pub struct Away(String);
 
 impl Ask {
@@ -106,18 +106,8 @@ impl AdminArgs {
         let request = request
             .body(Full::new(Bytes::from(ask.body.unwrap_or_default())))
             .context("--admin is no URL")?;
-        let client = Client::builder(TokioExecutor::new()).build_http();
-        let exchange = async {
-            let (head, body) = client.request(request).await?.into_parts();
-            let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
-            let bytes = body.map_err(|error| anyhow::anyhow!(error))?.to_bytes();
-            Ok::<_, anyhow::Error>((head.status, bytes))
-        };
-        let (status, bytes) = tokio::time::timeout(DEADLINE, exchange)
-            .await
-            .with_context(|| format!("no answer in {} s", DEADLINE.as_secs()))
-            .flatten()
-            .context(Away(self.admin.clone()))?;
+        let answered = exchange(request).await;
+        let (status, bytes) = answered.context(Away(format!("the admin API at {}", self.admin)))?;
         read(status, &bytes)
     }
 
@@ -131,6 +121,35 @@ impl AdminArgs {
         })?;
         Ok(Secret::new(text.trim()))
     }
+}
+
+async fn exchange(request: Request<Full<Bytes>>) -> anyhow::Result<(StatusCode, Bytes)> {
+    let client = Client::builder(TokioExecutor::new()).build_http();
+    let exchange = async {
+        let (head, body) = client.request(request).await?.into_parts();
+        let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;
+        let bytes = body.map_err(|error| anyhow::anyhow!(error))?.to_bytes();
+        Ok::<_, anyhow::Error>((head.status, bytes))
+    };
+    tokio::time::timeout(DEADLINE, exchange)
+        .await
+        .with_context(|| format!("no answer in {} s", DEADLINE.as_secs()))
+        .flatten()
+}
+
+/// Reads what is public below a gateway's URL.
+///
+/// # Errors
+/// One line: the gateway is away, or has no such answer.
+pub async fn fetch(url: &str, path: &str) -> anyhow::Result<String> {
+    let request = Request::get(format!("{url}{path}")).body(Full::new(Bytes::new()));
+    let request = request.context("--url is no URL")?;
+    let answered = exchange(request).await;
+    let (status, bytes) = answered.context(Away(format!("the gateway at {url}")))?;
+    if !status.is_success() {
+        bail!("{url}{path} answered {status}");
+    }
+    String::from_utf8(bytes.to_vec()).context("the answer is no text")
 }
 
 fn read(status: StatusCode, bytes: &Bytes) -> anyhow::Result<Value> {

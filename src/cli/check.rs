@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::base::secret::Secret;
 use crate::check::{self, Finding, Paths};
 use crate::cli::{FAILED, OK, USAGE, complain, print};
 
@@ -17,6 +18,15 @@ pub struct CheckArgs {
     /// The data folder: catraca.db, room.db, mailbox.
     #[arg(long, value_name = "DIR", default_value = "catraca-data")]
     pub data_dir: PathBuf,
+    /// The PostgreSQL database, where the shop is there and not in catraca.db: postgres://… (or
+    /// CATRACA__DATABASE__URL).
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "CATRACA__DATABASE__URL",
+        hide_env_values = true
+    )]
+    pub database: Option<String>,
     /// What clients saw: NDJSON as loadtest writes it. May be given more than once.
     #[arg(long, value_name = "FILE")]
     pub history: Vec<PathBuf>,
@@ -32,6 +42,10 @@ pub struct CheckArgs {
 pub async fn check(args: CheckArgs) -> u8 {
     let paths = Paths {
         data_dir: args.data_dir,
+        database: args
+            .database
+            .filter(|url| url.starts_with("postgres"))
+            .map(Secret::new),
         histories: args.history,
     };
     let facts = match check::load(&paths).await {

@@ -154,6 +154,7 @@ impl Sale {
         };
         print("");
         let checked = check(CheckArgs {
+            database: None,
             data_dir: self.data_dir.clone(),
             history: self.histories(),
             json: false,

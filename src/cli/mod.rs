@@ -4,8 +4,11 @@
 //! needed server, port or folder is missing, 78 bad configuration.
 
 pub mod admin_api;
+pub mod cancel;
 pub mod check;
 pub mod demo;
+pub mod draw;
+pub mod migrate;
 pub mod operate;
 pub mod serve;
 pub mod settings;
@@ -74,14 +77,23 @@ pub enum Verb {
     /// Say of an order where it stopped (speaks to the admin API).
     #[command(display_order = 4)]
     Journey(operate::JourneyArgs),
+    /// Take an order back (speaks to the admin API).
+    #[command(subcommand, display_order = 4)]
+    Order(cancel::OrderVerb),
     /// List deliveries that were set aside, or hand them over again (speaks to the admin API).
     #[command(subcommand, display_order = 5)]
     DeadLetters(operate::DeadLetterVerb),
+    /// Verify a draw from what is public.
+    #[command(subcommand, display_order = 6)]
+    Draw(draw::DrawVerb),
     /// Prove the promises from what is stored, or print the first counter-example.
-    #[command(display_order = 6)]
+    #[command(display_order = 7)]
     Check(check::CheckArgs),
+    /// Bring the schema of the database up to date (every start does, too).
+    #[command(display_order = 7)]
+    Migrate(ConfigArgs),
     /// Check or print the configuration.
-    #[command(subcommand, display_order = 7)]
+    #[command(subcommand, display_order = 8)]
     Config(settings::ConfigVerb),
 }
 
@@ -109,8 +121,11 @@ pub async fn run(cli: Cli) -> ExitCode {
         Verb::Stock(args) => serve::alone(Role::Stock, &args).await,
         Verb::Show(verb) => operate::show(verb).await,
         Verb::Journey(args) => operate::journey(args).await,
+        Verb::Order(verb) => cancel::order(verb).await,
         Verb::DeadLetters(verb) => operate::dead_letters(verb).await,
+        Verb::Draw(verb) => draw::draw(verb).await,
         Verb::Check(args) => check::check(args).await,
+        Verb::Migrate(args) => migrate::migrate(&args).await,
         Verb::Config(verb) => settings::config(&verb),
     };
     ExitCode::from(code)

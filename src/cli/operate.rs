@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::base::ids::{OrderId, ShowId};
 use crate::cli::admin_api::{AdminArgs, Ask, Away};
-use crate::cli::{FAILED, OK, UNAVAILABLE, complain, print};
+use crate::cli::{FAILED, OK, UNAVAILABLE, cancel, complain, print};
 
 /// `catraca show …`
 #[derive(Debug, Subcommand)]
@@ -63,6 +63,31 @@ are one JSON object: name, rate and sections at least; docs/shows.md lists every
     Close(OneShow),
     /// Take the gate away: nobody is asked for a ticket.
     Off(OneShow),
+    /// Call the whole show off: nothing more is sold, and what was sold is taken and paid back.
+    #[command(
+        after_help = "Example:\n  catraca show cancel stadium-show --repeat stadium-show\n\nThis cannot be \
+undone. It goes on by itself when this command is interrupted; asking again shows how far it has come."
+    )]
+    Cancel {
+        #[command(flatten)]
+        one: OneShow,
+        /// The show's id once more: this cannot be undone.
+        #[arg(long, value_name = "SHOW")]
+        repeat: ShowId,
+    },
+    /// Enter the number that the show's beacon has published, so that the draw can be held.
+    #[command(
+        after_help = "Only once the line is frozen, at the opening: the draw must not be known \
+before. The value is kept character by character, as fans can look it up."
+    )]
+    Beacon {
+        /// The show's id.
+        show: ShowId,
+        /// The published number.
+        value: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
 }
 
 /// One member of a show's settings, as `show set` is told it.
@@ -141,6 +166,8 @@ pub async fn show(verb: ShowVerb) -> u8 {
         ShowVerb::Resume(one) => act(&one, "resume").await,
         ShowVerb::Close(one) => act(&one, "close").await,
         ShowVerb::Off(one) => act(&one, "off").await,
+        ShowVerb::Cancel { one, repeat } => cancel::show(&one, &repeat).await,
+        ShowVerb::Beacon { show, value, admin } => beacon(&admin, &show, &value).await,
     };
     code(done)
 }
@@ -174,7 +201,7 @@ pub async fn dead_letters(verb: DeadLetterVerb) -> u8 {
     code(done)
 }
 
-fn code(done: anyhow::Result<()>) -> u8 {
+pub(super) fn code(done: anyhow::Result<()>) -> u8 {
     match done {
         Ok(()) => OK,
         Err(error) => {
@@ -188,7 +215,7 @@ fn code(done: anyhow::Result<()>) -> u8 {
     }
 }
 
-fn path(show: &ShowId) -> String {
+pub(super) fn path(show: &ShowId) -> String {
     format!("/admin/v1/shows/{show}")
 }
 
@@ -244,6 +271,16 @@ async fn act(one: &OneShow, verb: &str) -> anyhow::Result<()> {
         one.show,
         word(&answer["state"])
     ));
+    Ok(())
+}
+
+async fn beacon(admin: &AdminArgs, show: &ShowId, value: &str) -> anyhow::Result<()> {
+    let ask = Ask {
+        body: Some(serde_json::json!({ "value": value }).to_string()),
+        ..Ask::post(format!("{}/beacon", path(show)))
+    };
+    admin.ask(ask).await?;
+    print(&format!("{show}: the draw can be held with {value}"));
     Ok(())
 }
 
@@ -303,7 +340,7 @@ async fn list_dead_letters(admin: &AdminArgs) -> anyhow::Result<()> {
 }
 
 /// A JSON value as a table shows it.
-fn word(value: &Value) -> String {
+pub(super) fn word(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => "-".to_owned(),

@@ -58,13 +58,18 @@ pub fn load_with(args: &ConfigArgs, set: &[(&str, Value)]) -> anyhow::Result<Loa
     Ok(load(args.config.as_deref(), &environment(), &flags)?)
 }
 
-/// `redis://fan:secret@host` without what stands between the scheme and the host.
+/// `redis://fan:secret@host?password=secret` without what stands between the scheme and the host, and
+/// without the query where it has a password.
 fn without_password(value: &str) -> String {
-    match (value.find("://"), value.rfind('@')) {
+    let shown = match (value.find("://"), value.rfind('@')) {
         (Some(scheme), Some(at)) if scheme < at => {
             format!("{}***{}", &value[..scheme + 3], &value[at..])
         }
         _ => value.to_owned(),
+    };
+    match shown.split_once('?') {
+        Some((before, query)) if query.contains("password") => format!("{before}?***\""),
+        Some(_) | None => shown,
     }
 }
 
@@ -103,6 +108,25 @@ fn walk(table: &Table, prefix: &str, seen: &mut dyn FnMut(&str, &Value)) {
             | Value::Boolean(_)
             | Value::Datetime(_)
             | Value::Array(_) => seen(&path, value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_password_is_printed() {
+        for (value, shown) in [
+            ("\"redis://r:6379\"", "\"redis://r:6379\""),
+            ("\"redis://u:hidden@r\"", "\"redis://***@r\""),
+            (
+                "\"redis+sentinel://:hidden@a,b/main?sentinel_password=hidden\"",
+                "\"redis+sentinel://***@a,b/main?***\"",
+            ),
+        ] {
+            assert_eq!(without_password(value), shown);
         }
     }
 }

@@ -340,8 +340,8 @@ mod tests {
                 "key label \"k1\" is given twice",
             ),
             (
-                "[room]\nurl = 'rediss://u:secret@x'",
-                "room.url (rediss:) must be memory: or begin with redis://",
+                "[room]\nurl = 'postgres://u:secret@x'",
+                "room.url (postgres:) must be memory: or lead to Redis: ",
             ),
             (
                 "[gateway]\nlisten = '0.0.0.0:80'",

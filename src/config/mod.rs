@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use crate::base::ids::ShowId;
 use crate::base::secret::Secret;
+use crate::driver::redis::Redis;
 use crate::gateway::settings::Settings as Gateway;
 use crate::gateway::upstreams::{Gate, Route};
 use crate::token::keyring::{KeyRing, SECRET_BYTES_MIN};
@@ -30,7 +31,7 @@ pub struct Config {
     /// Where SQLite files, the mailbox and generated secrets live.
     pub data_dir: PathBuf,
     /// The shared state of the waiting rooms.
-    pub room: Url,
+    pub room: Room,
     /// Shows, ledger, orders, outbox, inbox.
     pub database: Url,
     /// The event log.
@@ -50,6 +51,18 @@ pub struct Config {
     /// Which request goes to which upstream; none: the orders routes.
     #[serde(default)]
     pub routes: Vec<Route>,
+}
+
+/// `[room]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Room {
+    /// See `default.toml` for the schemes.
+    pub url: String,
+    /// PEM certificates to trust for TLS to Redis; empty: those that the machine trusts.
+    pub ca_file: PathBuf,
+    /// How long a room that is mended after a failover waits for the old primary to stop.
+    pub split_brain_ms: u64,
 }
 
 /// A backend, chosen by its URL.
@@ -141,8 +154,6 @@ pub struct ConfigError(pub String);
 
 /// `room.url` of a room in the process itself.
 pub const ROOM_IN_MEMORY: &str = "memory:";
-/// How `room.url` begins where the room is in Redis or Valkey.
-pub const ROOM_IN_REDIS: &str = "redis://";
 
 impl Config {
     /// The rules between keys.
@@ -151,12 +162,13 @@ impl Config {
     /// The first broken rule, with keys and values.
     pub fn check(&self) -> Result<(), ConfigError> {
         let wrong = |text: String| Err(ConfigError(text));
-        if self.room.url != ROOM_IN_MEMORY && !self.room.url.starts_with(ROOM_IN_REDIS) {
+        if self.room.url != ROOM_IN_MEMORY
+            && let Err(error) = Redis::check(&self.room.url)
+        {
             // The rest of an address may be a password.
             let scheme = self.room.url.split("//").next().unwrap_or_default();
             return wrong(format!(
-                "room.url ({scheme}) must be {ROOM_IN_MEMORY} or begin with {ROOM_IN_REDIS} in this \
-                 version"
+                "room.url ({scheme}) must be {ROOM_IN_MEMORY} or lead to Redis: {error}"
             ));
         }
         if self.log.url != "sql:" {
@@ -165,10 +177,11 @@ impl Config {
                 self.log.url
             ));
         }
-        if !self.database.url.starts_with("sqlite:") {
-            let url = &self.database.url;
+        if !self.database.url.starts_with("sqlite:") && !self.database_is_postgres() {
+            // The rest of an address may be a password.
+            let scheme = self.database.url.split(':').next().unwrap_or_default();
             return wrong(format!(
-                "database.url ({url}) must begin with sqlite: in this version"
+                "database.url ({scheme}:) must begin with sqlite: or postgres://"
             ));
         }
         if !self.gateway.listen.ip().is_loopback() && self.gateway.trusted_proxies.is_empty() {
@@ -225,7 +238,13 @@ impl Config {
         }
     }
 
-    /// The path in `database.url`.
+    /// Whether `database.url` names a PostgreSQL server.
+    pub fn database_is_postgres(&self) -> bool {
+        let schemes = ["postgres://", "postgresql://"];
+        schemes.iter().any(|s| self.database.url.starts_with(s))
+    }
+
+    /// The path in `database.url`, of an SQLite file.
     pub fn database_path(&self) -> PathBuf {
         let path = self.database.url.trim_start_matches("sqlite:");
         if path.is_empty() {

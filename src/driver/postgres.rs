@@ -21,7 +21,9 @@ use crate::driver::sql::{Migration, SqlError, Units, database_code, has_moved};
 /// Connections of one process. A unit of work holds one for as long as it runs.
 const CONNECTIONS_MAX: u32 = 16;
 /// How long a caller waits for a connection, the making of it included.
-const ACQUIRE_MAX: Duration = Duration::from_secs(1);
+const ACQUIRE_MAX: Duration = Duration::from_secs(2);
+/// How long a connection may have been idle before it is asked whether it still is one.
+const IDLE_UNTESTED: Duration = Duration::from_secs(1);
 /// How long the first connection may take, and how often it is tried where the server is away.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 const TRY_EVERY: Duration = Duration::from_millis(500);
@@ -76,6 +78,16 @@ impl Postgres {
                 Box::pin(async move {
                     let looked = look_at(connection).await;
                     looked.map_err(|error| sqlx::Error::Configuration(error.into()))
+                })
+            })
+            // A connection that was used a moment ago is there; asking would double every statement.
+            .test_before_acquire(false)
+            .before_acquire(|connection, known| {
+                Box::pin(async move {
+                    if IDLE_UNTESTED < known.idle_for {
+                        connection.ping().await?;
+                    }
+                    Ok(true)
                 })
             })
             // A cancelled `begin` leaves a transaction open that sqlx does not know of. The start of
@@ -216,6 +228,15 @@ impl Postgres {
         self.units.finish().await;
         self.pool.close().await;
     }
+}
+
+/// Whether a URL makes sense, as far as that can be told without asking the server.
+///
+/// # Errors
+/// [`SqlError::Database`] with what is wrong.
+pub fn check(url: &str) -> Result<(), SqlError> {
+    PgConnectOptions::from_str(url)?;
+    Ok(())
 }
 
 /// Whether a unit of work failed only because another ran at the same time.

@@ -17,4 +17,10 @@ macro_rules! schema {
     };
 }
 
-schema!["0001_shows", "0002_orders", "0003_log", "0004_draw"];
+schema![
+    "0001_shows",
+    "0002_orders",
+    "0003_log",
+    "0004_draw",
+    "0005_cancel",
+];

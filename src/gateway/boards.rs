@@ -15,14 +15,15 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::base::ids::{Place, ShowId};
+use crate::base::ids::{Number, Place, ShowId};
 use crate::base::time::Timestamp;
 use crate::gateway::GatewayState;
 use crate::gateway::wire::BoardBody;
 use crate::http::extract::ShowPath;
 use crate::http::problem::Problem;
+use crate::room::draw::Table;
 use crate::room::model::command::{Board, RoomState};
-use crate::room::{Rooms, StoreError};
+use crate::room::{Rooms, StoreError, position};
 use crate::telemetry::metrics;
 
 /// How often boards are read.
@@ -34,18 +35,38 @@ const FRESH: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) board: Board,
+    /// The places of an open draw.
+    table: Option<Arc<Table>>,
     body: Bytes,
     read_at: Instant,
 }
 
 impl Seen {
-    fn new(show: &ShowId, board: Board) -> Self {
+    fn new(show: &ShowId, board: Board, table: Option<Arc<Table>>) -> Self {
         let body = serde_json::to_vec(&BoardBody::of(show, &board));
         Self {
             body: body.expect("a board has only text keys").into(),
             board,
+            table,
             read_at: Instant::now(),
         }
+    }
+
+    /// The place of a number; none before the draw that is to give it one.
+    pub(crate) fn place(&self, number: Number) -> Option<Place> {
+        position::place(&self.board, self.table.as_deref(), number)
+    }
+
+    /// The place that an open draw gave a number; none for those who took no part.
+    pub(crate) fn drawn(&self, number: Number) -> Option<Place> {
+        let table = self.table.as_ref();
+        let table = table.filter(|table| number.0 <= table.size())?;
+        Some(table.place(number))
+    }
+
+    /// The number that an open draw gave a place.
+    pub(crate) fn number(&self, place: Place) -> Option<Number> {
+        self.table.as_ref().map(|table| table.number(place))
     }
 
     /// Room time.
@@ -84,13 +105,15 @@ impl Boards {
     /// The board of a show.
     ///
     /// # Errors
-    /// 404 for a show that has no room, 503 where its board could not be read yet.
+    /// 404 for a show that has no room, 503 where its board could not be read yet. A store that knows
+    /// no show at all may have lost its list: 503, too.
     pub(crate) fn find(&self, show: &ShowId) -> Result<Arc<Seen>, Problem> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         let Some(boards) = known.as_ref() else {
             return Err(Problem::unavailable("room-unavailable"));
         };
         match boards.get(show) {
+            None if boards.is_empty() => Err(Problem::unavailable("room-unavailable")),
             None => Err(Problem::not_found("no-such-show", "There is no such show.")),
             Some(None) => Err(Problem::unavailable("room-unavailable")),
             Some(Some(seen)) => Ok(Arc::clone(seen)),
@@ -111,15 +134,22 @@ impl Boards {
         for show in shows {
             let board = self.rooms.board(&show).await;
             let board = board.map_err(|error| failed = Err(error)).ok();
-            read.push((show, board));
+            let table = match &board {
+                Some(board) => self.table(&show, board).await,
+                None => None,
+            };
+            read.push((show, board, table));
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let mut before = known.take().unwrap_or_default();
         let mut after = BTreeMap::new();
-        for (show, board) in read {
+        for (show, board, table) in read {
             let last = before.remove(&show).flatten();
             let seen = match board {
-                Some(board) => Some(Arc::new(Seen::new(&show, greatest(board, last.as_deref())))),
+                Some(board) => {
+                    let board = greatest(board, last.as_deref());
+                    Some(Arc::new(Seen::new(&show, board, table)))
+                }
                 None => last,
             };
             if let Some(seen) = &seen {
@@ -134,6 +164,20 @@ impl Boards {
     fn known_shows(&self) -> Vec<ShowId> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         known.iter().flat_map(BTreeMap::keys).cloned().collect()
+    }
+
+    /// The table of an open draw, built once.
+    async fn table(&self, show: &ShowId, board: &Board) -> Option<Arc<Table>> {
+        let (seed, size) = board.draw.and_then(|draw| Some((draw.seed?, draw.size)))?;
+        let last = self.find(show).ok().and_then(|seen| seen.table.clone());
+        match last.filter(|table| (table.seed(), table.size()) == (seed, size)) {
+            Some(known) => Some(known),
+            None => {
+                let build = move || Arc::new(Table::new(&seed, size));
+                let built = tokio::task::spawn_blocking(build).await;
+                Some(built.expect("a table of a size that a room has is built"))
+            }
+        }
     }
 
     /// Reads boards until told to stop.

@@ -343,8 +343,9 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match &error {
             StoreError::Overloaded => Self::unavailable("busy"),
-            StoreError::Unfenced | StoreError::Unavailable(_) => {
-                Self::unavailable("room-unavailable")
+            StoreError::Unfenced => Self::unavailable("room-unavailable").with("reason", "mending"),
+            StoreError::Unavailable(away) => {
+                Self::unavailable("room-unavailable").with("reason", away.outage.word())
             }
             StoreError::Corrupt(_) => Self::internal("room-corrupt"),
         }
@@ -363,7 +364,7 @@ mod tests {
             (StoreError::Unfenced, 503, "room-unavailable", Some(1)),
             (StoreError::Overloaded, 503, "busy", Some(1)),
             (
-                StoreError::Unavailable(cause()),
+                StoreError::Unavailable(cause().into()),
                 503,
                 "room-unavailable",
                 Some(1),

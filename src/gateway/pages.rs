@@ -16,7 +16,7 @@ use serde::Deserialize;
 use crate::base::ids::ShowId;
 use crate::gateway::boards::Seen;
 use crate::gateway::credentials::Bearer;
-use crate::gateway::page::{self, Language, Notice, PlaceState, PlaceView, Refresh};
+use crate::gateway::page::{self, DrawView, Language, Notice, PlaceState, PlaceView, Refresh};
 use crate::gateway::standing::{self, Standing, View};
 use crate::gateway::visit::{self, Joiner};
 use crate::gateway::{Gateway, GatewayState, limit, wire};
@@ -24,7 +24,7 @@ use crate::http::extract::{ClientAddr, ShowPath};
 use crate::http::problem::Problem;
 use crate::limit::{Asking, Prefix};
 use crate::room::estimate;
-use crate::room::model::command::RoomState;
+use crate::room::model::command::{Board, RoomState};
 use crate::token::pass::Pass;
 
 /// How often the place page of somebody who is not in line reloads itself.
@@ -219,6 +219,8 @@ impl<'a> Visit<'a> {
             number: None,
             place: None,
             position: None,
+            draw: draw_of(board),
+            asks_presence: board.settings.require_presence,
             serving: board.serving,
             eta: None,
             reach: estimate::reach(board),
@@ -237,7 +239,7 @@ impl<'a> Visit<'a> {
     /// What this fan is told beside.
     fn tell(&self, facts: &mut PlaceView, view: &View<'_>, pass: &Pass) {
         facts.number = Some(pass.number);
-        facts.place = Some(view.place);
+        facts.place = view.place;
         facts.position = view.position();
         facts.eta = view.eta();
         let (low, high) = RELOAD_S_RANGE.into_inner();
@@ -269,6 +271,17 @@ impl<'a> Visit<'a> {
             Refresh::Every(seconds)
         }
     }
+}
+
+/// What everybody is told of the show's draw.
+fn draw_of(board: &Board) -> Option<DrawView> {
+    let announced = board.settings.draw.as_ref()?;
+    Some(DrawView {
+        beacon: announced.beacon.clone(),
+        commitment: announced.commitment,
+        size: board.draw.map(|draw| draw.size),
+        is_held: board.draw.is_some_and(|draw| draw.seed.is_some()),
+    })
 }
 
 /// What somebody without a place sees.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::base::ids::{FanId, Place};
-use crate::base::limits::{POLL_MS_MAX, POLL_MS_MIN};
+use crate::base::limits::{POLL_MS_MAX, POLL_MS_MIN, PRESENT_MS};
 use crate::base::time::Timestamp;
 use crate::gateway::Gateway;
 use crate::gateway::boards::Seen;
@@ -12,7 +12,7 @@ use crate::gateway::wire::{gone_word, line_word};
 use crate::http::problem::Problem;
 use crate::room::StoreError;
 use crate::room::estimate::{self, Eta};
-use crate::room::model::command::{Board, Claimed, Gone, Restored, Restoring, RoomState};
+use crate::room::model::command::{Board, Claimed, Gone, Restored, Restoring, RoomState, Touched};
 use crate::room::model::place_of;
 use crate::room::position::position;
 use crate::telemetry::metrics;
@@ -40,7 +40,8 @@ pub(crate) enum Standing {
 pub(crate) struct View<'a> {
     pub(crate) board: Cow<'a, Board>,
     pub(crate) now: Timestamp,
-    pub(crate) place: Place,
+    /// None before the draw that is to give the fan one.
+    pub(crate) place: Option<Place>,
     pub(crate) standing: Standing,
     fan: FanId,
 }
@@ -50,7 +51,7 @@ impl<'a> View<'a> {
         Self {
             board: Cow::Borrowed(&seen.board),
             now: seen.now(),
-            place: place_of(pass.number),
+            place: seen.place(pass.number),
             standing,
             fan: pass.fan,
         }
@@ -93,17 +94,29 @@ impl<'a> View<'a> {
 
     /// The position of a fan in the queue.
     pub(crate) fn position(&self) -> Option<u64> {
-        (self.standing == Standing::InLine).then(|| position(&self.board, self.place))
+        let place = self.place.filter(|_| self.standing == Standing::InLine)?;
+        Some(position(&self.board, place))
     }
 
     /// How long it may take a fan in the queue.
     pub(crate) fn eta(&self) -> Option<Eta> {
-        let in_line = self.standing == Standing::InLine;
-        let eta = estimate::eta(&self.board, self.place, self.now).filter(|_| in_line)?;
+        let place = self.place.filter(|_| self.standing == Standing::InLine)?;
+        let eta = estimate::eta(&self.board, place, self.now)?;
         Some(Eta {
             cause: self.board.measured.cause,
             ..eta
         })
+    }
+
+    /// Whether the fan's turn lies ahead.
+    fn is_ahead(&self) -> bool {
+        self.place.is_none_or(|place| self.board.serving < place)
+    }
+
+    /// Whether it is time for the fan to show that they are there, where the show asks for that.
+    fn is_near(&self) -> bool {
+        let asks = self.board.settings.require_presence && self.board.state == RoomState::Open;
+        asks && self.eta().is_some_and(|eta| eta.low * 1_000 <= PRESENT_MS)
     }
 
     /// When to ask again.
@@ -111,7 +124,10 @@ impl<'a> View<'a> {
         let head = self.fan.0.first_chunk().expect("eight bytes of sixteen");
         let seed = u64::from_be_bytes(*head) ^ self.now.unix_ms();
         match self.standing {
-            Standing::InLine if self.place <= self.board.serving => POLL_MS_MIN,
+            Standing::InLine if !self.is_ahead() => POLL_MS_MIN,
+            Standing::InLine if self.is_near() => {
+                estimate::poll_after_ms(&self.board, self.eta(), seed).min(PRESENT_MS / 4)
+            }
             Standing::InLine => estimate::poll_after_ms(&self.board, self.eta(), seed),
             Standing::Standby => estimate::poll_next_after_ms(&self.board, seed),
             Standing::Admitted { .. } => POLL_INSIDE_MS,
@@ -138,7 +154,10 @@ pub(crate) async fn ask<'a>(
         view.standing = restore_or_wait(gateway, seen, pass).await?;
         return Ok(view);
     }
-    if view.board.serving < view.place && gateway.left.get(&pass.fan).is_none() {
+    if view.is_ahead()
+        && gateway.left.get(&pass.fan).is_none()
+        && (!view.is_near() || is_there(gateway, pass).await)
+    {
         return Ok(view);
     }
     view.standing = match gateway.rooms.claim(&pass.show, pass.fan).await {
@@ -147,6 +166,18 @@ pub(crate) async fn ask<'a>(
         Err(error) => wait(error)?,
     };
     Ok(view)
+}
+
+/// Shows the room that the fan is there. Whether they are in the queue; where nobody can know it, the
+/// board's word is better than none.
+async fn is_there(gateway: &Gateway, pass: &Pass) -> bool {
+    let touched = gateway.rooms.touch(&pass.show, pass.fan).await;
+    metrics::touch(match &touched {
+        Ok(Touched::Waiting) => "waiting",
+        Ok(Touched::Elsewhere) => "elsewhere",
+        Err(_) => "unavailable",
+    });
+    !matches!(touched, Ok(Touched::Elsewhere))
 }
 
 /// The next poll asks again; until then the board's word is better than none.
@@ -161,7 +192,7 @@ fn wait(error: StoreError) -> Result<Standing, Problem> {
 }
 
 async fn restore_or_wait(gateway: &Gateway, seen: &Seen, pass: &Pass) -> Result<Standing, Problem> {
-    match show(gateway, pass).await {
+    match show(gateway, seen, pass).await {
         Ok(restored) => of_restored(gateway, restored, seen, pass),
         Err(error) => wait(error),
     }
@@ -176,17 +207,17 @@ pub(crate) async fn restore(
     seen: &Seen,
     pass: &Pass,
 ) -> Result<Standing, Problem> {
-    let restored = show(gateway, pass).await?;
+    let restored = show(gateway, seen, pass).await?;
     of_restored(gateway, restored, seen, pass)
 }
 
-async fn show(gateway: &Gateway, pass: &Pass) -> Result<Restored, StoreError> {
+async fn show(gateway: &Gateway, seen: &Seen, pass: &Pass) -> Result<Restored, StoreError> {
     let restoring = Restoring {
         fan: pass.fan,
         number: pass.number,
         edition: pass.edition,
         generation: pass.generation,
-        place: None,
+        place: seen.drawn(pass.number),
     };
     gateway.rooms.restore(&pass.show, restoring).await
 }

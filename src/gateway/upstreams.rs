@@ -97,6 +97,7 @@ pub fn orders_routes(upstream: &str) -> Vec<Route> {
         gate,
     };
     vec![
+        route("GET", "/seats", Some(RouteGate::Open)),
         route("POST", "/holds", None),
         route("DELETE", "/holds/{hold}", None),
         route("POST", "/orders", None),

@@ -119,7 +119,13 @@ pub(crate) async fn enter<'a>(
             origin: Origin::Minted,
         },
     };
-    let joined = gateway.rooms.join(show, joining).await?;
+    let joined = match gateway.rooms.join(show, joining).await? {
+        // The room has no table: the number is what the draw gave this place.
+        Joined::Drawn { place } => seen
+            .number(place)
+            .map_or(Joined::Busy, |number| Joined::Kept { number }),
+        joined => joined,
+    };
     metrics::join(outcome(joined));
     let (number, status) = number_of(joined)?;
     let mut pass = Pass {
@@ -130,7 +136,12 @@ pub(crate) async fn enter<'a>(
         generation: seen.board.generation,
         issued_at: seen.now(),
         eta: None,
-        commitment: None,
+        commitment: seen
+            .board
+            .settings
+            .draw
+            .as_ref()
+            .map(|draw| draw.commitment),
     };
     let view = View::new(seen, &pass, Standing::InLine);
     let seconds = |s: u64| u32::try_from(s).unwrap_or(u32::MAX - 1);

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::base::ids::{Edition, FanId, Generation, Number, Place, ShowId, TicketId};
-use crate::base::limits::STOCK_STALE_MS;
+use crate::base::ids::{
+    Commitment, DrawSecret, Edition, FanId, Generation, Number, Place, Seed, ShowId, TicketId,
+};
+use crate::base::limits::{PRESENT_MS, STOCK_STALE_MS};
 use crate::base::time::Timestamp;
 use crate::room::estimate::{self, Eta};
 use crate::room::model::command::{Board, Cause, Gone, RoomState};
@@ -42,7 +44,7 @@ pub(crate) struct JoinBody<'a> {
     pub(crate) show: &'a ShowId,
     pub(crate) fan: FanId,
     pub(crate) number: Number,
-    pub(crate) place: Place,
+    pub(crate) place: Option<Place>,
     pub(crate) position: Option<u64>,
     pub(crate) state: &'static str,
     pub(crate) eta: Option<EtaBody>,
@@ -55,7 +57,7 @@ pub(crate) struct JoinBody<'a> {
 pub(crate) struct StatusBody<'a> {
     pub(crate) show: &'a ShowId,
     pub(crate) state: &'static str,
-    pub(crate) place: Place,
+    pub(crate) place: Option<Place>,
     pub(crate) position: Option<u64>,
     pub(crate) eta: Option<EtaBody>,
     pub(crate) reach: Option<Place>,
@@ -112,6 +114,7 @@ pub(crate) struct BoardBody<'a> {
     opens_in_ms: Option<u64>,
     sold_out_at: Option<Timestamp>,
     stock: Option<StockBody>,
+    draw: Option<DrawBody<'a>>,
     message: &'a BTreeMap<String, String>,
     shop_url: Option<&'a str>,
     poll: PollBody,
@@ -137,10 +140,50 @@ struct StockBody {
     stale: bool,
 }
 
+/// A draw: what binds the operator from the beginning, and once it is open all that it is made of.
+#[derive(Debug, Serialize)]
+struct DrawBody<'a> {
+    commitment: Commitment,
+    beacon: Option<&'a str>,
+    size: Option<u64>,
+    #[serde(flatten)]
+    open: Option<OpenDrawBody<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct OpenDrawBody<'a> {
+    seed: Seed,
+    secret: Option<DrawSecret>,
+    beacon_value: Option<&'a str>,
+    empty: u64,
+}
+
 #[derive(Debug, Serialize)]
 struct PollBody {
     board_ms: u64,
     restore_per_s: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    near_s: Option<u64>,
+}
+
+impl<'a> DrawBody<'a> {
+    fn of(board: &'a Board) -> Option<Self> {
+        let announced = board.settings.draw.as_ref()?;
+        let revealed = announced.revealed.as_ref();
+        let seed = board.draw.and_then(|draw| draw.seed);
+        let open = seed.map(|seed| OpenDrawBody {
+            seed,
+            secret: revealed.map(|revealed| revealed.secret),
+            beacon_value: revealed.and_then(|revealed| revealed.beacon_value.as_deref()),
+            empty: board.empty,
+        });
+        Some(Self {
+            commitment: announced.commitment,
+            beacon: announced.beacon.as_deref(),
+            size: board.draw.map(|draw| draw.size),
+            open,
+        })
+    }
 }
 
 impl<'a> BoardBody<'a> {
@@ -183,11 +226,13 @@ impl<'a> BoardBody<'a> {
             opens_in_ms: opens_in_ms(board, board.now),
             sold_out_at: board.sold_out_at,
             stock,
+            draw: DrawBody::of(board),
             message: &settings.message,
             shop_url: settings.shop_url.as_deref(),
             poll: PollBody {
                 board_ms: BOARD_EVERY_MS,
                 restore_per_s: settings.restore_per_s,
+                near_s: settings.require_presence.then_some(PRESENT_MS / 1_000),
             },
             as_of: board.now,
         }

@@ -25,6 +25,8 @@ pub struct Facts {
     pub payable_until: Timestamp,
     /// Attempts to charge it.
     pub payments: u64,
+    /// Of those, the ones whose money has to go back.
+    pub owed: u64,
     /// The version of its last event.
     pub version: u64,
     /// Its events, by version.
@@ -243,18 +245,22 @@ fn request(facts: &Facts, trace: Option<&str>) -> Stage {
 
 fn order(facts: &Facts) -> Stage {
     let pending = facts.status == "pending";
-    let (state, at) = if pending {
-        (State::Waiting, facts.placed_at)
-    } else {
-        (State::Done, facts.updated_at)
+    let (state, at) = match (pending, facts.owed) {
+        (true, _) => (State::Waiting, facts.placed_at),
+        (false, 0) => (State::Done, facts.updated_at),
+        (false, _) => (State::Waiting, facts.updated_at),
+    };
+    let owed = match facts.owed {
+        0 => "",
+        _ => "; what was paid has not gone back yet",
     };
     let detail = match &facts.reason {
         _ if pending => format!(
             "pending: waits for its payment until {}, charged {} times so far",
             facts.payable_until, facts.payments
         ),
-        Some(reason) => format!("{}: {reason}", facts.status),
-        None => facts.status.clone(),
+        Some(reason) => format!("{}: {reason}{owed}", facts.status),
+        None => format!("{}{owed}", facts.status),
     };
     Stage {
         stage: Station::Order,

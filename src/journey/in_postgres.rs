@@ -46,7 +46,9 @@ impl Store for InPostgres {
 
 async fn order_row(conn: &mut PgConnection, order: OrderId) -> Result<Option<Facts>, sqlx::Error> {
     let row = sqlx::query(
-        "select *, (select count(*) from payments p where p.order_id = o.order_id) as payments
+        "select *, (select count(*) from payments p where p.order_id = o.order_id) as payments,
+                (select count(*) from payments p
+                  where p.order_id = o.order_id and p.state = 'refunding') as owed
          from orders o where order_id = $1",
     )
     .bind(order.to_string())

@@ -6,7 +6,7 @@ use crate::driver::sql::{Cells, SqlError};
 use crate::journey::fold::{DeadLetterFacts, EventFacts, Facts, RetryFacts};
 use crate::journey::store::StoreError;
 
-/// A row of `orders`, with the number of its payments.
+/// A row of `orders`, with the number of its payments, and of those that are to be paid back.
 pub(super) fn order(row: &impl Cells, order: OrderId) -> Result<Facts, sqlx::Error> {
     Ok(Facts {
         order,
@@ -17,6 +17,7 @@ pub(super) fn order(row: &impl Cells, order: OrderId) -> Result<Facts, sqlx::Err
         updated_at: at(row.cell("updated_at_ms")?),
         payable_until: at(row.cell("payable_until_ms")?),
         payments: row.number("payments")?,
+        owed: row.number("owed")?,
         version: row.number("version")?,
         events: Vec::new(),
     })

@@ -49,7 +49,9 @@ async fn order_row(
     order: OrderId,
 ) -> Result<Option<Facts>, sqlx::Error> {
     let row = sqlx::query(
-        "select *, (select count(*) from payments p where p.order_id = o.order_id) as payments
+        "select *, (select count(*) from payments p where p.order_id = o.order_id) as payments,
+                (select count(*) from payments p
+                  where p.order_id = o.order_id and p.state = 'refunding') as owed
          from orders o where order_id = ?",
     )
     .bind(order.to_string())

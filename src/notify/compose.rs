@@ -9,6 +9,8 @@ use crate::notify::language::Language;
 
 /// The consumer group that tells people.
 pub const GROUP: &str = "notify";
+/// The reason that a cancelled order's events give where its show was cancelled.
+const SHOW_CANCELLED: &str = "show-cancelled";
 /// Characters of a fact that a message repeats.
 const FACT_CHARS_MAX: usize = 200;
 /// Characters of all seats together.
@@ -23,6 +25,8 @@ pub enum Kind {
     Declined,
     /// The order was cancelled.
     Cancelled,
+    /// The order was cancelled with its whole show.
+    ShowCancelled,
     /// The money went back.
     Refunded,
 }
@@ -34,6 +38,7 @@ impl Kind {
             Self::Confirmed => "confirmed",
             Self::Declined => "declined",
             Self::Cancelled => "cancelled",
+            Self::ShowCancelled => "show-cancelled",
             Self::Refunded => "refunded",
         }
     }
@@ -67,6 +72,9 @@ pub fn compose(envelope: &Envelope) -> Option<(&Order, Message)> {
     let (kind, order) = match &envelope.event {
         Event::OrderConfirmed(order) => (Kind::Confirmed, order),
         Event::OrderDeclined(order) => (Kind::Declined, order),
+        Event::OrderCancelled(order) if order.reason.as_deref() == Some(SHOW_CANCELLED) => {
+            (Kind::ShowCancelled, order)
+        }
         Event::OrderCancelled(order) => (Kind::Cancelled, order),
         Event::OrderRefunded(order) => (Kind::Refunded, order),
         Event::HoldPlaced(_)
@@ -166,7 +174,7 @@ struct Words {
 }
 
 const fn words(kind: Kind, language: Language) -> Words {
-    use Kind::{Cancelled, Confirmed, Declined, Refunded};
+    use Kind::{Cancelled, Confirmed, Declined, Refunded, ShowCancelled};
     use Language::{En, Es, PtBr};
     let (subject, opening, closing) = match (kind, language) {
         (Confirmed, PtBr) => (
@@ -213,6 +221,21 @@ const fn words(kind: Kind, language: Language) -> Words {
             "Pedido cancelado",
             "Tu pedido fue cancelado y los lugares ya no son tuyos.",
             "Si se te cobró algo, te escribiremos cuando se devuelva el dinero.",
+        ),
+        (ShowCancelled, PtBr) => (
+            "Evento cancelado",
+            "O evento foi cancelado e, com ele, o seu pedido.",
+            "Tudo o que foi cobrado será devolvido: avisaremos quando isso acontecer.",
+        ),
+        (ShowCancelled, En) => (
+            "Event cancelled",
+            "The event was cancelled, and your order with it.",
+            "Whatever you were charged goes back: we will write again when it has.",
+        ),
+        (ShowCancelled, Es) => (
+            "Evento cancelado",
+            "El evento fue cancelado y, con él, tu pedido.",
+            "Todo lo que se te cobró se devolverá: te escribiremos cuando ocurra.",
         ),
         (Refunded, PtBr) => (
             "Valor devolvido",
@@ -305,6 +328,28 @@ Guarde esta mensagem: o número do pedido é o seu comprovante.
             let told = compose(&envelope).map(|(_, message)| message.kind);
             assert_eq!(told, kind, "{name}");
             assert_eq!(concerns(envelope.event.kind()), kind.is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_cancelled_show_is_told_as_such_in_three_languages() {
+        for (locale, reason, subject) in [
+            ("pt-BR", SHOW_CANCELLED, "Evento cancelado: Stadium Show"),
+            ("en", SHOW_CANCELLED, "Event cancelled: Stadium Show"),
+            ("es", SHOW_CANCELLED, "Evento cancelado: Stadium Show"),
+            (
+                "en",
+                "cancelled-by-operator",
+                "Order cancelled: Stadium Show",
+            ),
+        ] {
+            let mut envelope = golden("order_cancelled");
+            let Event::OrderCancelled(order) = &mut envelope.event else {
+                panic!("not a cancellation");
+            };
+            order.customer.locale = locale.to_owned();
+            order.reason = Some(reason.to_owned());
+            assert_eq!(compose(&envelope).unwrap().1.subject, subject);
         }
     }
 

@@ -96,7 +96,7 @@ pub fn placed(placed: &Placed) -> Answer {
 pub fn paying(order: &Order) -> Answer {
     let status = match order.status {
         Status::Pending => 202,
-        Status::Confirmed | Status::Declined | Status::Refunded => 200,
+        Status::Confirmed | Status::Declined | Status::Cancelled | Status::Refunded => 200,
     };
     Answer {
         status,
@@ -165,11 +165,12 @@ fn admission(order: &Order) -> Option<String> {
     match order.status {
         Status::Confirmed => Some("consumed".to_owned()),
         Status::Pending => Some(until(order.payable_until)),
-        Status::Declined | Status::Refunded => None,
+        Status::Declined | Status::Cancelled | Status::Refunded => None,
     }
 }
 
-fn until(end: Timestamp) -> String {
+/// An admission that outlives what ends then.
+pub(super) fn until(end: Timestamp) -> String {
     format!("until={}", end.plus_ms(GRACE_MS).unix_ms())
 }
 

@@ -13,6 +13,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::base::limits::BODY_BYTES_MAX;
+use crate::base::time::Timestamp;
 use crate::http::extract::too_large;
 use crate::http::problem::Problem;
 use crate::orders::caller::Caller;
@@ -28,6 +29,7 @@ use crate::telemetry::metrics;
 /// The routes.
 pub(super) fn router(orders: Orders) -> Router {
     Router::new()
+        .route("/v1/shows/{show}/seats", get(seats))
         .route("/v1/shows/{show}/holds", post(place_hold))
         .route("/v1/shows/{show}/holds/{hold}", delete(release_hold))
         .route("/v1/shows/{show}/orders", get(own_orders).post(place_order))
@@ -39,8 +41,27 @@ pub(super) fn router(orders: Orders) -> Router {
         .with_state(orders)
 }
 
+/// What the gateway is told about the buyer's admission.
+const ADMISSION: &str = "catraca-admission";
+
 /// A body within the limit.
 type Sent = Result<Bytes, BytesRejection>;
+
+/// `GET /v1/shows/{show}/seats`: how many seats each section has left. The same for everybody, so
+/// nobody has to say who they are.
+async fn seats(
+    State(orders): State<Orders>,
+    Path(show): Path<String>,
+) -> Result<Response, Problem> {
+    let show = show.parse().map_err(|_| wire::bad_id())?;
+    let found = orders.seats.of(&*orders.store, &show).await?;
+    let body = found.ok_or_else(|| refused(Refusal::NoSuchShow))?;
+    let headers = [
+        (CONTENT_TYPE, "application/json"),
+        (CACHE_CONTROL, "public, max-age=1"),
+    ];
+    Ok((headers, body).into_response())
+}
 
 /// `POST /v1/shows/{show}/holds`: seats set aside, all or none.
 async fn place_hold(
@@ -61,8 +82,16 @@ async fn place_hold(
     let request = PlaceHold { buyer, wish };
     let told = orders.store.hold(&request, claimed.as_ref()).await;
     metrics::hold(outcome(&told));
-    let hold = orders.end(claimed, told).await?;
-    Ok(respond(&answer::held(&hold)))
+    let carts = match &told {
+        Ok(Err(Refusal::TooManyHolds(carts))) => Some(carts.clone()),
+        Ok(_) | Err(_) => None,
+    };
+    match (orders.end(claimed, told).await, carts) {
+        (Ok(hold), _) => Ok(respond(&answer::held(&hold))),
+        // Who asks again because the first answer was lost still has time to order what they hold.
+        (Err(problem), Some(carts)) => Ok(told_until(problem, carts.until)),
+        (Err(problem), None) => Err(problem),
+    }
 }
 
 /// `DELETE /v1/shows/{show}/holds/{hold}`: seats given back. Repeating it changes nothing.
@@ -224,7 +253,7 @@ fn within_limit(sent: Sent) -> Result<Bytes, Problem> {
     })
 }
 
-fn respond(answer: &Answer) -> Response {
+pub(super) fn respond(answer: &Answer) -> Response {
     let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
     let mut response = (status, answer.body.clone()).into_response();
     let headers = response.headers_mut();
@@ -236,7 +265,15 @@ fn respond(answer: &Answer) -> Response {
     }
     let admission = answer.admission.as_deref().map(HeaderValue::from_str);
     if let Some(Ok(admission)) = admission {
-        headers.insert("catraca-admission", admission);
+        headers.insert(ADMISSION, admission);
+    }
+    response
+}
+
+fn told_until(problem: Problem, until: Timestamp) -> Response {
+    let mut response = problem.into_response();
+    if let Ok(admission) = HeaderValue::from_str(&answer::until(until)) {
+        response.headers_mut().insert(ADMISSION, admission);
     }
     response
 }
@@ -257,7 +294,7 @@ fn in_progress() -> Problem {
     Problem::conflict("in-progress", "This is being done: ask again in a moment.").retry_after(1)
 }
 
-fn refused(refusal: Refusal) -> Problem {
+pub(super) fn refused(refusal: Refusal) -> Problem {
     match refusal {
         Refusal::NoSuchShow => Problem::not_found("no-such-show", "There is no such show."),
         Refusal::NoSuchHold => Problem::not_found("not-found", "You have no such hold."),
@@ -267,8 +304,8 @@ fn refused(refusal: Refusal) -> Problem {
         }
         Refusal::SoldOut => Problem::conflict("sold-out", "Every seat is sold."),
         Refusal::SeatsTaken(taken) => seats_taken(taken),
-        Refusal::TooManyHolds(holds) => {
-            let holds: Vec<String> = holds.iter().map(ToString::to_string).collect();
+        Refusal::TooManyHolds(carts) => {
+            let holds: Vec<String> = carts.holds.iter().map(ToString::to_string).collect();
             Problem::conflict(
                 "too-many-holds",
                 "You hold seats already: order them or give them back.",
@@ -279,6 +316,8 @@ fn refused(refusal: Refusal) -> Problem {
         Refusal::HoldEnded => Problem::conflict("hold-ended", "The time to buy them is over."),
         Refusal::HoldOrdered => Problem::conflict("hold-ended", "The hold has become an order."),
         Refusal::PaymentInProgress => in_progress(),
+        Refusal::OrderOver => Problem::conflict("order-over", "The order was declined before."),
+        Refusal::ShowCancelled => Problem::conflict("show-cancelled", "The show was cancelled."),
     }
 }
 
@@ -299,7 +338,7 @@ fn seats_taken(taken: SeatsTaken) -> Problem {
 }
 
 /// The word of an answer in metrics.
-fn outcome<T>(told: &Told<T>) -> &'static str {
+pub(super) fn outcome<T>(told: &Told<T>) -> &'static str {
     match told {
         Ok(Ok(_)) => "done",
         Ok(Err(refusal)) => refused(refusal.clone()).word(),

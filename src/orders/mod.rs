@@ -2,25 +2,29 @@
 //!
 //! ```text
 //! api.rs ──► store.rs ◄── payment/settle.rs ──► payment/ (the provider)
-//!               ▲   ◄──── expire.rs
+//! operate.rs ──► ▲   ◄──── expire.rs, cancel.rs, reconcile.rs
 //!  in_sqlite/ in_postgres/ ──► rules/ (decides)
 //! ```
 //!
 //! A request touches the store only. The order and its first attempt to pay are one transaction; a
-//! loop then asks the provider, and another ends what nobody finished. Each of them may die between
-//! any two lines: the next step finds what is left to do.
+//! loop then asks the provider, another ends what nobody finished, and a third takes back what was
+//! sold of a cancelled show. Each of them may die between any two lines: the next step finds what is
+//! left to do.
 
 pub mod answer;
 mod api;
 mod caller;
+pub mod cancel;
 pub mod expire;
 pub mod idempotency;
 pub mod in_postgres;
 pub mod in_sqlite;
+mod operate;
 pub mod payment;
 pub mod reconcile;
 mod rows_in_sql;
 pub mod rules;
+mod seats;
 pub mod store;
 mod wire;
 
@@ -33,10 +37,13 @@ use tokio::sync::Notify;
 use crate::base::secret::Secret;
 use crate::base::time::Clock;
 use crate::orders::caller::Nonces;
+use crate::orders::cancel::Cancel;
 use crate::orders::expire::Expire;
 use crate::orders::payment::Payments;
 use crate::orders::payment::settle::Settle;
+use crate::orders::seats::Seats;
 use crate::orders::store::Store;
+use crate::show::Store as ShowStore;
 
 /// What an operator decides about the shop.
 #[derive(Debug, Clone)]
@@ -71,6 +78,7 @@ pub struct Orders {
     clock: Arc<dyn Clock>,
     settings: Arc<Settings>,
     nonces: Arc<Nonces>,
+    seats: Arc<Seats>,
     /// There is something to settle.
     payable: Arc<Notify>,
     /// There are new events in the outbox.
@@ -92,6 +100,7 @@ impl Orders {
             clock,
             settings: Arc::new(settings),
             nonces: Arc::default(),
+            seats: Arc::default(),
             payable: Arc::default(),
             written: Arc::default(),
         }
@@ -121,6 +130,21 @@ impl Orders {
             every: Duration::from_millis(self.settings.expire_every_ms),
             written: Arc::clone(&self.written),
         }
+    }
+
+    /// The loop that takes back what is held and sold of cancelled shows.
+    pub fn cancel(&self, shows: Arc<dyn ShowStore>) -> Cancel {
+        Cancel {
+            store: Arc::clone(&self.store),
+            shows,
+            payable: Arc::clone(&self.payable),
+            written: Arc::clone(&self.written),
+        }
+    }
+
+    /// What operators may do about orders, for their listener.
+    pub fn operators_router(&self, shows: Arc<dyn ShowStore>) -> Router {
+        operate::router(self.clone(), shows)
     }
 
     /// Notified when events were written, so that whoever sends them on need not wait for a timer.

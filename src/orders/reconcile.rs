@@ -68,10 +68,12 @@ impl Reconcile {
             {
                 continue;
             }
-            let changed = self
-                .orders
-                .reconcile(&show.id, &show.settings.sections)
-                .await?;
+            // Of a cancelled show nothing is for sale, whatever its settings say.
+            let sections = match show.cancelled_at {
+                None => show.settings.sections.as_slice(),
+                Some(_) => &[],
+            };
+            let changed = self.orders.reconcile(&show.id, sections).await?;
             tracing::info!(show.id = %show.id, ?changed, "seats are as decided");
             let again_at = (0 < changed.kept).then(|| now + AGAIN_EVERY);
             self.done.insert(show.id, (show.version, again_at));

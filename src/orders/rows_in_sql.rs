@@ -10,10 +10,10 @@ use crate::event::money::Money;
 use crate::event::{SectionStock, ShowFacts};
 use crate::orders::idempotency::{Answer, Known};
 use crate::orders::rules::{
-    Contact, Hold, HoldState, Order, Payment, PaymentId, PaymentState, Reason, Section, Status,
-    Taken, Terms,
+    Carts, Contact, Hold, HoldState, Order, Payment, PaymentId, PaymentState, Reason, Section,
+    Status, Taken, Terms,
 };
-use crate::orders::store::{Due, Need, StoreError};
+use crate::orders::store::{Cancellation, Due, Need, StoreError};
 use crate::show::settings::Settings;
 
 const HOLD_STATES: [HoldState; 4] = [
@@ -22,16 +22,19 @@ const HOLD_STATES: [HoldState; 4] = [
     HoldState::Expired,
     HoldState::Released,
 ];
-const STATUSES: [Status; 4] = [
+const STATUSES: [Status; 5] = [
     Status::Pending,
     Status::Confirmed,
     Status::Declined,
+    Status::Cancelled,
     Status::Refunded,
 ];
-const REASONS: [Reason; 3] = [
+const REASONS: [Reason; 5] = [
     Reason::PaymentDeclined,
     Reason::PaymentUnknown,
     Reason::ApprovedTooLate,
+    Reason::CancelledByOperator,
+    Reason::ShowCancelled,
 ];
 const PAYMENT_STATES: [PaymentState; 5] = [
     PaymentState::Asked,
@@ -181,7 +184,9 @@ pub(super) fn due(row: &impl Columns) -> Result<Due, StoreError> {
     let need = match (state, status) {
         (PaymentState::Refunding, _) => Need::Refund,
         (_, Status::Pending) => Need::Charge,
-        (_, Status::Confirmed | Status::Declined | Status::Refunded) => Need::Answer,
+        (_, Status::Confirmed | Status::Declined | Status::Cancelled | Status::Refunded) => {
+            Need::Answer
+        }
     };
     Ok(Due {
         id: payment_id(row)?,
@@ -191,8 +196,12 @@ pub(super) fn due(row: &impl Columns) -> Result<Due, StoreError> {
     })
 }
 
-/// What the operator of a show decided, of its settings document.
-pub(super) fn terms(show: &ShowId, settings: &str) -> Result<Terms, StoreError> {
+/// What the operator of a show decided: its settings document, and whether it was cancelled.
+pub(super) fn terms(
+    show: &ShowId,
+    settings: &str,
+    is_cancelled: bool,
+) -> Result<Terms, StoreError> {
     let settings: Settings = serde_json::from_str(settings).map_err(corrupt)?;
     Ok(Terms {
         show: ShowFacts {
@@ -202,6 +211,17 @@ pub(super) fn terms(show: &ShowId, settings: &str) -> Result<Terms, StoreError> 
         },
         hold_ms: settings.hold_ms,
         holds_per_ticket: settings.holds_per_ticket,
+        is_cancelled,
+    })
+}
+
+/// A ticket's live holds, of their ids and ends.
+pub(super) fn carts(found: &[(String, i64)]) -> Result<Carts, StoreError> {
+    let parse = |(id, _): &(String, i64)| id.parse().map_err(corrupt);
+    let until = found.iter().map(|(_, end)| *end).max().unwrap_or_default();
+    Ok(Carts {
+        holds: found.iter().map(parse).collect::<Result<_, _>>()?,
+        until: Timestamp::from_unix_ms(until),
     })
 }
 
@@ -212,6 +232,17 @@ pub(super) fn section_stock(row: &impl Columns) -> Result<SectionStock, StoreErr
         free: number(row, "free")?,
         held: number(row, "held")?,
         sold: number(row, "sold")?,
+    })
+}
+
+/// How far the cancellation of a show has come.
+pub(super) fn cancellation(row: &impl Columns) -> Result<Cancellation, StoreError> {
+    Ok(Cancellation {
+        seats_held: number(row, "held")?,
+        seats_sold: number(row, "sold")?,
+        orders_cancelled: number(row, "cancelled")?,
+        orders_refunded: number(row, "refunded")?,
+        payments_open: number(row, "payments_open")?,
     })
 }
 

@@ -32,8 +32,8 @@ pub trait Store: Send + Sync + Debug {
         sections: &[Section],
     ) -> Result<Reconciled, StoreError>;
 
-    /// How many seats are free, held and sold.
-    async fn availability(&self, show: &ShowId) -> Result<Availability, StoreError>;
+    /// How many seats are free, held and sold. `None`: no such show.
+    async fn availability(&self, show: &ShowId) -> Result<Option<Availability>, StoreError>;
 
     /// Asks whether a request with an idempotency key may proceed, and marks the key if it may.
     async fn begin(&self, key: &Key) -> Result<Begun, StoreError>;
@@ -72,6 +72,16 @@ pub trait Store: Send + Sync + Debug {
     /// The provider could not be asked about an attempt: others go first next time.
     async fn postpone(&self, id: PaymentId) -> Result<(), StoreError>;
 
+    /// Takes an order back for an operator, whoever's it is.
+    async fn cancel(&self, order: OrderId) -> Told<Order>;
+
+    /// Takes back what has seats of a cancelled show, at most `max` holds and orders. Of a show that
+    /// is not cancelled, nothing.
+    async fn cancel_show(&self, show: &ShowId, max: u32) -> Result<Swept, StoreError>;
+
+    /// How far the cancellation of a show has come. The rows themselves tell: nothing else keeps it.
+    async fn cancellation(&self, show: &ShowId) -> Result<Cancellation, StoreError>;
+
     /// Ends holds whose time is over, at most `max`. Answers how many.
     async fn expire_holds(&self, max: u32) -> Result<u32, StoreError>;
 
@@ -98,6 +108,37 @@ pub struct Availability {
     pub sections: Vec<SectionStock>,
     /// When that was true.
     pub as_of: Timestamp,
+}
+
+/// What was taken back of a cancelled show in one step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Holds released.
+    pub holds: u32,
+    /// Orders cancelled.
+    pub orders: u32,
+}
+
+/// How far the cancellation of a show has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cancellation {
+    /// Seats that holds and unpaid orders still have.
+    pub seats_held: u64,
+    /// Seats that paid orders still have.
+    pub seats_sold: u64,
+    /// Orders taken back, their money not gone back, or never taken.
+    pub orders_cancelled: u64,
+    /// Orders paid back.
+    pub orders_refunded: u64,
+    /// Attempts to pay that the provider still has to answer or to pay back.
+    pub payments_open: u64,
+}
+
+impl Cancellation {
+    /// Whether nobody has a seat any more, and nobody is owed money.
+    pub const fn is_done(&self) -> bool {
+        self.seats_held == 0 && self.seats_sold == 0 && self.payments_open == 0
+    }
 }
 
 /// A payment that needs the provider.

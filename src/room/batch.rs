@@ -24,11 +24,15 @@ use crate::room::model::command::{
     Checked, Claimed, Command, Joined, Joining, Origin, Outcome, Restored, Restoring, Touched,
 };
 use crate::room::{StoreError, foreign};
+use crate::telemetry::metrics;
 
 /// A question that can be asked together with others of its kind.
 pub(super) trait Ask: Copy + Send {
     /// What one of them is answered.
     type Answer: Send;
+
+    /// The word for the kind.
+    const KIND: &'static str;
 
     /// The command that asks all of these.
     fn command(asks: Vec<Self>) -> Command;
@@ -44,6 +48,7 @@ pub(super) trait Ask: Copy + Send {
 
 impl Ask for Joining {
     type Answer = Joined;
+    const KIND: &'static str = "join";
 
     fn command(asks: Vec<Self>) -> Command {
         Command::Join { joining: asks }
@@ -67,6 +72,7 @@ impl Ask for Joining {
 
 impl Ask for Restoring {
     type Answer = Restored;
+    const KIND: &'static str = "restore";
 
     fn command(asks: Vec<Self>) -> Command {
         Command::Restore { restoring: asks }
@@ -87,6 +93,7 @@ pub(super) struct Claiming(pub(super) FanId);
 
 impl Ask for Claiming {
     type Answer = Claimed;
+    const KIND: &'static str = "claim";
 
     fn command(asks: Vec<Self>) -> Command {
         Command::Claim {
@@ -109,6 +116,7 @@ pub(super) struct Checking(pub(super) FanId);
 
 impl Ask for Checking {
     type Answer = Checked;
+    const KIND: &'static str = "check";
 
     fn command(asks: Vec<Self>) -> Command {
         Command::Check {
@@ -131,6 +139,7 @@ pub(super) struct Touching(pub(super) FanId);
 
 impl Ask for Touching {
     type Answer = Touched;
+    const KIND: &'static str = "touch";
 
     fn command(asks: Vec<Self>) -> Command {
         Command::Touch {
@@ -197,11 +206,17 @@ impl<A: Ask> Batch<A> {
                 Ok(Told::Answer(answer)) => return answer,
                 Ok(Told::Turn(turn, ask)) => (turn, ask),
                 // Only a driver that panicked loses those it took along.
-                Err(_) => return Err(StoreError::Unavailable(anyhow::anyhow!("batch was lost"))),
+                Err(_) => {
+                    return Err(StoreError::Unavailable(
+                        anyhow::anyhow!("batch was lost").into(),
+                    ));
+                }
             },
         };
         let mut flight = turn.take_off(ask);
-        let outcome = call(A::command(flight.asks())).await;
+        let asks = flight.asks();
+        metrics::batch(A::KIND, asks.len());
+        let outcome = call(A::command(asks)).await;
         flight.land(outcome)
     }
 
@@ -212,6 +227,7 @@ impl<A: Ask> Batch<A> {
             return Ok(Entered::Drives(Turn(Arc::clone(self))));
         }
         if BATCH_QUEUE_MAX <= queue.waiting.len() {
+            metrics::batch_refused(A::KIND);
             return Err(StoreError::Overloaded);
         }
         let (tell, told) = oneshot::channel();

@@ -12,97 +12,13 @@
 //!
 //! Absent on purpose: where secret and beacon come from, and who may know them when.
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::base::ids::{Malformed, Number, Place, ShowId};
+use crate::base::ids::{Number, Place, ShowId};
 use crate::base::limits::DRAW_SIZE_MAX;
 
-/// 256 bits that are written as 64 lower-case hexadecimal digits.
-macro_rules! hex_digest {
-    ($(#[$doc:meta])* $name:ident, $what:literal) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq)]
-        pub struct $name(pub [u8; 32]);
-
-        impl FromStr for $name {
-            type Err = Malformed;
-
-            fn from_str(text: &str) -> Result<Self, Malformed> {
-                bytes_of_hex(text).map(Self).ok_or(Malformed { what: $what })
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-            }
-        }
-
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
-            }
-        }
-
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = String::deserialize(deserializer)?;
-                text.parse().map_err(serde::de::Error::custom)
-            }
-        }
-    };
-}
-
-hex_digest!(
-    /// What the operator keeps to themselves until the draw is open. `Debug` does not show it;
-    /// `Display` does, for the store that keeps it and for the reveal.
-    DrawSecret,
-    "draw secret"
-);
-hex_digest!(
-    /// Binds the operator to a secret and a beacon before anybody can know the outcome.
-    Commitment,
-    "commitment"
-);
-hex_digest!(
-    /// What the whole order follows from.
-    Seed,
-    "seed"
-);
-
-impl fmt::Debug for DrawSecret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("***")
-    }
-}
-
-impl fmt::Debug for Commitment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl fmt::Debug for Seed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-fn bytes_of_hex(text: &str) -> Option<[u8; 32]> {
-    let is_hex = |digit: u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
-    if text.len() != 64 || !text.bytes().all(is_hex) {
-        return None;
-    }
-    let mut bytes = [0; 32];
-    for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
-        *byte = u8::from_str_radix(&text[at..at + 2], 16).ok()?;
-    }
-    Some(bytes)
-}
+pub use crate::base::ids::{Commitment, DrawSecret, Seed};
 
 /// What is known of a show's draw before it: part of the settings, so of every board.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

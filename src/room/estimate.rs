@@ -12,7 +12,7 @@ use crate::base::limits::{
 use crate::base::time::Timestamp;
 use crate::room::model::command::{Board, Cause, RoomState};
 use crate::room::model::seats_per_fan_milli;
-use crate::room::position::position;
+use crate::room::position::{distance, place_after, position};
 
 /// Half the width of a range, in thousandths, until the pace has been measured.
 const SPREAD_MILLI_UNKNOWN: u64 = 200;
@@ -55,7 +55,12 @@ pub fn eta(board: &Board, place: Place, now: Timestamp) -> Option<Eta> {
         0 => return None,
         pace => u128::from(pace),
     };
-    let in_line = (u128::from(position(board, place)) * 1_000).div_ceil(pace);
+    // A measured pace counts places, the empty ones of a draw too; a rate counts fans.
+    let ahead = match board.measured.pace_milli {
+        0 => position(board, place),
+        _ => distance(board, place),
+    };
+    let in_line = (u128::from(ahead) * 1_000).div_ceil(pace);
     let seconds = before.div_ceil(1_000).saturating_add(clamp_u64(in_line));
     let measured = Some(board.measured.spread_milli).filter(|spread| 0 < *spread);
     let spread_milli = measured.unwrap_or(SPREAD_MILLI_UNKNOWN);
@@ -79,7 +84,7 @@ pub fn reach(board: &Board) -> Option<Place> {
     let left_milli = stock.free.saturating_add(stock.held).saturating_mul(1_000);
     let promised_milli = board.live.saturating_mul(per_fan_milli);
     let fans = left_milli.saturating_sub(promised_milli) / per_fan_milli;
-    Some(Place(board.serving.0.saturating_add(fans)))
+    Some(place_after(board, fans))
 }
 
 /// When a fan in the queue should ask again. `eta` is theirs, `seed` any number of theirs.

@@ -98,7 +98,7 @@ impl InMemory {
             if is_foreign {
                 StoreError::Corrupt(error)
             } else {
-                StoreError::Unavailable(error)
+                StoreError::Unavailable(error.into())
             }
         })?;
         // SQLite opens a file that it may not write without a word. Better now than at the first join.
@@ -106,7 +106,7 @@ impl InMemory {
             .execute(&file.write)
             .await
             .with_context(|| format!("{} cannot be written", naming()))
-            .map_err(StoreError::Unavailable)?;
+            .map_err(|error| StoreError::Unavailable(error.into()))?;
         let shows: Vec<String> = sqlx::query_scalar("select distinct show from room_journal")
             .fetch_all(&file.write)
             .await
@@ -246,7 +246,7 @@ fn failed(error: sqlx::Error) -> StoreError {
     if is_damage(&error) {
         StoreError::Corrupt(error.into())
     } else {
-        StoreError::Unavailable(error.into())
+        StoreError::Unavailable(anyhow::Error::from(error).into())
     }
 }
 

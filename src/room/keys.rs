@@ -63,6 +63,21 @@ impl Key {
         }
     }
 
+    /// What Redis calls the type of what it holds.
+    pub const fn kind(self) -> &'static str {
+        match self {
+            Self::Room | Self::Quota => "hash",
+            Self::Seq => "string",
+            Self::Queue
+            | Self::Returned
+            | Self::Standby
+            | Self::Admissions
+            | Self::Claimed
+            | Self::Seen => "zset",
+            Self::Ledger => "stream",
+        }
+    }
+
     /// The key of this show.
     pub fn of(self, show: &ShowId) -> String {
         format!("catraca:{{{show}}}:{}", self.word())

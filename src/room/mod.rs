@@ -26,6 +26,7 @@ use async_trait::async_trait;
 
 use crate::base::ids::{FanId, Number, ShowId};
 use crate::base::limits::BATCHED_SHOWS_MAX;
+use crate::base::outage::Outage;
 use crate::base::time::Timestamp;
 use crate::room::batch::{Batch, Checking, Claiming, Touching};
 use crate::room::draw::Seed;
@@ -50,6 +51,12 @@ pub trait Store: Send + Sync + Debug {
     /// # Errors
     /// See [`StoreError`].
     async fn shows(&self) -> Result<Vec<ShowId>, StoreError>;
+
+    /// How long a server of the store that was cut off and replaced may go on, in milliseconds: a
+    /// mended room calls nobody before. 0 where nothing can take its place.
+    fn split_brain_ms(&self) -> u64 {
+        0
+    }
 }
 
 /// Why a room could not be asked.
@@ -63,10 +70,38 @@ pub enum StoreError {
     Overloaded,
     /// The store is away or too slow; the command may or may not have been applied. Ask again.
     #[error("room store unavailable")]
-    Unavailable(#[source] anyhow::Error),
+    Unavailable(#[source] Away),
     /// The store answered something that no build of ours writes.
     #[error("room store holds foreign data")]
     Corrupt(#[source] anyhow::Error),
+}
+
+/// What keeps a store, and what shows it. As an error it reads like the failure itself.
+#[derive(Debug)]
+pub struct Away {
+    /// The word for clients, operators and metrics.
+    pub outage: Outage,
+    /// The failure, for the log.
+    pub failure: anyhow::Error,
+}
+
+impl fmt::Display for Away {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.failure, f)
+    }
+}
+
+impl std::error::Error for Away {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.failure.source()
+    }
+}
+
+impl From<anyhow::Error> for Away {
+    fn from(failure: anyhow::Error) -> Self {
+        let outage = Outage::Away;
+        Self { outage, failure }
+    }
 }
 
 impl StoreError {
@@ -75,7 +110,10 @@ impl StoreError {
         match self {
             Self::Unfenced => Self::Unfenced,
             Self::Overloaded => Self::Overloaded,
-            Self::Unavailable(source) => Self::Unavailable(anyhow::anyhow!("{source:#}")),
+            Self::Unavailable(away) => Self::Unavailable(Away {
+                outage: away.outage,
+                failure: anyhow::anyhow!("{:#}", away.failure),
+            }),
             Self::Corrupt(source) => Self::Corrupt(anyhow::anyhow!("{source:#}")),
         }
     }
@@ -312,6 +350,24 @@ impl Rooms {
     /// The shows that have a room, in order.
     pub async fn shows(&self) -> Result<Vec<ShowId>, StoreError> {
         self.store.shows().await
+    }
+
+    /// Whether every room can be asked and written just now. A room that is being mended is no
+    /// reason to send fans elsewhere: there, too, it is being mended.
+    pub async fn ready(&self) -> Result<(), StoreError> {
+        for show in self.shows().await? {
+            match self.board(&show).await {
+                Err(error @ StoreError::Unavailable(_)) => return Err(error),
+                Ok(_)
+                | Err(StoreError::Unfenced | StoreError::Overloaded | StoreError::Corrupt(_)) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// How long, after a primary of the store was replaced, another may go on beside it.
+    pub fn split_brain_ms(&self) -> u64 {
+        self.store.split_brain_ms()
     }
 
     async fn send(&self, show: &ShowId, command: Command) -> Result<Outcome, StoreError> {

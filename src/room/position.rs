@@ -26,21 +26,38 @@ pub fn place(board: &Board, table: Option<&Table>, number: Number) -> Option<Pla
 /// comes back.
 pub fn position(board: &Board, place: Place) -> u64 {
     let drawn = Place(draw_size(board));
-    let ahead = place.0.saturating_sub(board.serving.0);
     let in_draw = if place <= drawn {
         empty_in_draw(board, drawn, place)
     } else {
         board.empty
     };
-    let behind_draw: u64 = board
+    distance(board, place).saturating_sub(in_draw).max(1)
+}
+
+/// How many places a line passes until this one is called, those of a draw that are empty included: a
+/// measured pace counts them too.
+pub fn distance(board: &Board, place: Place) -> u64 {
+    let passed = board.serving.max(Place(draw_size(board)));
+    let ahead = place.0.saturating_sub(board.serving.0);
+    let lost: u64 = board
         .gaps
         .iter()
-        .map(|gap| empty_ahead(gap, board.serving.max(drawn), place))
+        .map(|gap| empty_ahead(gap, passed, place))
         .sum();
-    ahead
-        .saturating_sub(in_draw)
-        .saturating_sub(behind_draw)
-        .max(1)
+    ahead.saturating_sub(lost).max(1)
+}
+
+/// The place at which this many more fans have been called.
+pub fn place_after(board: &Board, fans: u64) -> Place {
+    let left = draw_size(board).saturating_sub(board.serving.0);
+    let held = left.saturating_sub(board.empty);
+    let places = if held < fans {
+        left.saturating_add(fans - held)
+    } else {
+        let spread = u128::from(fans) * u128::from(left) / u128::from(held.max(1));
+        u64::try_from(spread).unwrap_or(u64::MAX)
+    };
+    Place(board.serving.0.saturating_add(places))
 }
 
 /// How many places a tick that asks for `want` calls should name, so that it finds as many fans: the
@@ -287,6 +304,10 @@ mod tests {
         // place, position: 60 of the 80 places are empty, so 20 fans and the one who came late.
         for (place, expected) in [(21, 1), (24, 2), (60, 11), (100, 21), (101, 21)] {
             assert_eq!(position(&board, Place(place)), expected, "place {place}");
+        }
+        assert_eq!(distance(&board, Place(60)), 40);
+        for (fans, place) in [(0, 20), (1, 24), (10, 60), (20, 100), (21, 101)] {
+            assert_eq!(place_after(&board, fans), Place(place), "{fans} fans");
         }
         // All 80 fans are asked for: every place may be needed.
         assert_eq!(places_to_name(&board, 20), 80);

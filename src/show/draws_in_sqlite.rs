@@ -14,6 +14,7 @@ pub(super) async fn keep(
     (show, edition): (&ShowId, Edition),
     fact: DrawFact,
 ) -> Result<(), StoreError> {
+    let mut tx = begin(db).await?;
     let statement = match fact {
         DrawFact::Sealed(sealed) => sqlx::query(
             "insert into draws (secret, commitment, show, edition) values (?, ?, ?, ?) \
@@ -31,10 +32,23 @@ pub(super) async fn keep(
         )
         .bind(seed.to_string()),
     };
-    statement
+    let kept = statement
         .bind(show.as_str())
         .bind(int(edition.0))
-        .execute(&db.write)
+        .execute(&mut *tx)
+        .await?;
+    if kept.rows_affected() == 1 && matches!(fact, DrawFact::Seed(_)) {
+        raise_version(&mut tx, show).await?;
+    }
+    tx.commit().await?;
+    Ok(())
+}
+
+/// The reveal is news for the room, which goes by the version.
+async fn raise_version(tx: &mut SqliteConnection, show: &ShowId) -> Result<(), StoreError> {
+    sqlx::query("update shows set version = version + 1 where show = ?")
+        .bind(show.as_str())
+        .execute(tx)
         .await?;
     Ok(())
 }

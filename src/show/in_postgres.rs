@@ -75,6 +75,15 @@ impl Store for InPostgres {
             .await
     }
 
+    async fn cancel(&self, show: &ShowId, change: &Change) -> Result<Option<Show>, StoreError> {
+        let given = (show.clone(), change.clone());
+        self.db
+            .unit_with(given, |tx, (show, change)| async move {
+                cancel(tx, &show, &change).await
+            })
+            .await
+    }
+
     async fn begin_mend(&self, seen: &Show, ceiling: Number) -> Result<bool, StoreError> {
         let done = sqlx::query(
             "update shows set generation = generation + 1, ceiling = $1
@@ -203,6 +212,13 @@ impl Store for InPostgres {
     async fn audit(&self, change: &Change) -> Result<(), StoreError> {
         insert_audit(&mut *self.db.connection().await?, None, change).await
     }
+
+    async fn try_write(&self) -> Result<(), StoreError> {
+        sqlx::query("update migrations set sql = sql where name = '0001_shows'")
+            .execute(&mut *self.db.connection().await?)
+            .await?;
+        Ok(())
+    }
 }
 
 pub(super) async fn load(db: &mut PgConnection, show: &ShowId) -> Result<Option<Show>, StoreError> {
@@ -281,7 +297,7 @@ async fn put_verb(
 ) -> Result<Option<Show>, StoreError> {
     sqlx::query(
         "update shows set version = version + 1, verb = $1, verb_version = version + 1, state = $1
-         where show = $2",
+         where show = $2 and cancelled_at_ms is null",
     )
     .bind(verb)
     .bind(id.as_str())
@@ -290,9 +306,33 @@ async fn put_verb(
     let Some(show) = load(&mut tx, id).await? else {
         return Ok(None);
     };
+    if show.cancelled_at.is_some() {
+        return Ok(Some(show));
+    }
     insert_audit(&mut tx, Some(id), change).await?;
     tx.commit().await?;
     Ok(Some(show))
+}
+
+async fn cancel(
+    mut tx: Transaction<'static, Db>,
+    id: &ShowId,
+    change: &Change,
+) -> Result<Option<Show>, StoreError> {
+    let done = sqlx::query(
+        "update shows set version = version + 1, verb = 'closed', verb_version = version + 1,
+           state = 'closed', cancelled_at_ms = $1 where show = $2 and cancelled_at_ms is null",
+    )
+    .bind(change.at.as_millis())
+    .bind(id.as_str())
+    .execute(&mut *tx)
+    .await?;
+    if done.rows_affected() == 1 {
+        insert_audit(&mut tx, Some(id), change).await?;
+    }
+    let show = load(&mut tx, id).await?;
+    tx.commit().await?;
+    Ok(show)
 }
 
 async fn append_ledger(

@@ -12,6 +12,7 @@ pub(super) fn read_show(row: &impl Cells) -> Result<Show, StoreError> {
     let settings: String = row.cell("settings")?;
     let verb: Option<String> = row.cell("verb")?;
     let verb_version: Option<i64> = row.cell("verb_version")?;
+    let cancelled_at: Option<i64> = row.cell("cancelled_at_ms")?;
     Ok(Show {
         id: id
             .parse()
@@ -19,6 +20,7 @@ pub(super) fn read_show(row: &impl Cells) -> Result<Show, StoreError> {
         version: row.number("version")?,
         settings: serde_json::from_str(&settings).map_err(|e| StoreError::Corrupt(e.into()))?,
         verb: verb_version.map(i64::unsigned_abs).zip(verb),
+        cancelled_at: cancelled_at.map(Timestamp::from_unix_ms),
         state: row.cell("state")?,
         edition: Edition(row.number("edition")?),
         generation: Generation(row.number("generation")?),

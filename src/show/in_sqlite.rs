@@ -73,6 +73,13 @@ impl Store for InSqlite {
             .await
     }
 
+    async fn cancel(&self, show: &ShowId, change: &Change) -> Result<Option<Show>, StoreError> {
+        let (db, show, change) = (self.db.clone(), show.clone(), change.clone());
+        self.db
+            .outlive(async move { cancel(&db, &show, &change).await })
+            .await
+    }
+
     async fn begin_mend(&self, seen: &Show, ceiling: Number) -> Result<bool, StoreError> {
         let done = sqlx::query(
             "update shows set generation = generation + 1, ceiling = ? \
@@ -177,7 +184,10 @@ impl Store for InSqlite {
         edition: Edition,
         fact: DrawFact,
     ) -> Result<(), StoreError> {
-        draws::keep(&self.db, (show, edition), fact).await
+        let (db, show) = (self.db.clone(), show.clone());
+        self.db
+            .outlive(async move { draws::keep(&db, (&show, edition), fact).await })
+            .await
     }
 
     async fn enter_beacon(
@@ -196,6 +206,13 @@ impl Store for InSqlite {
     async fn audit(&self, change: &Change) -> Result<(), StoreError> {
         let mut connection = self.db.write.acquire().await?;
         insert_audit(&mut connection, None, change).await
+    }
+
+    async fn try_write(&self) -> Result<(), StoreError> {
+        sqlx::query("update migrations set sql = sql where name = '0001_shows'")
+            .execute(&self.db.write)
+            .await?;
+        Ok(())
     }
 }
 
@@ -273,7 +290,7 @@ async fn put_verb(
     let mut tx = begin(db).await?;
     sqlx::query(
         "update shows set version = version + 1, verb = ?, verb_version = version + 1, state = ? \
-         where show = ?",
+         where show = ? and cancelled_at_ms is null",
     )
     .bind(verb)
     .bind(verb)
@@ -283,9 +300,30 @@ async fn put_verb(
     let Some(show) = load(&mut tx, id).await? else {
         return Ok(None);
     };
+    if show.cancelled_at.is_some() {
+        return Ok(Some(show));
+    }
     insert_audit(&mut tx, Some(id), change).await?;
     tx.commit().await?;
     Ok(Some(show))
+}
+
+async fn cancel(db: &Sqlite, id: &ShowId, change: &Change) -> Result<Option<Show>, StoreError> {
+    let mut tx = begin(db).await?;
+    let done = sqlx::query(
+        "update shows set version = version + 1, verb = 'closed', verb_version = version + 1, \
+         state = 'closed', cancelled_at_ms = ? where show = ? and cancelled_at_ms is null",
+    )
+    .bind(change.at.as_millis())
+    .bind(id.as_str())
+    .execute(&mut *tx)
+    .await?;
+    if done.rows_affected() == 1 {
+        insert_audit(&mut tx, Some(id), change).await?;
+    }
+    let show = load(&mut tx, id).await?;
+    tx.commit().await?;
+    Ok(show)
 }
 
 async fn append_ledger(

@@ -38,13 +38,18 @@ pub trait Store: Send + Sync + Debug {
         expected: Option<u64>,
     ) -> Result<Put, StoreError>;
 
-    /// Writes an operator's verb and its audit row. `Ok(None)`: no such show.
+    /// Writes an operator's verb and its audit row. `Ok(None)`: no such show. A cancelled show stays
+    /// as it is.
     async fn verb(
         &self,
         show: &ShowId,
         change: &Change,
         verb: &str,
     ) -> Result<Option<Show>, StoreError>;
+
+    /// Cancels a show, once and for good, together with its audit row: its room is closed, and later
+    /// verbs change nothing. `Ok(None)`: no such show.
+    async fn cancel(&self, show: &ShowId, change: &Change) -> Result<Option<Show>, StoreError>;
 
     /// Begins a mend: generation + 1 and a new ceiling, where generation and ceiling still are what
     /// was `seen`: the mended room issues the numbers between the two. `Ok(false)`: somebody else has
@@ -89,7 +94,8 @@ pub trait Store: Send + Sync + Debug {
         max: usize,
     ) -> Result<Vec<LedgerRow>, StoreError>;
 
-    /// Keeps a fact of an edition's draw. The first word stays: whoever was second goes by that.
+    /// Keeps a fact of an edition's draw. The first word stays: whoever was second goes by that. With
+    /// the seed the show's version rises, for the room is to be told what was revealed.
     async fn keep_draw(
         &self,
         show: &ShowId,
@@ -108,6 +114,9 @@ pub trait Store: Send + Sync + Debug {
 
     /// Writes an audit row for an act that changes no show.
     async fn audit(&self, change: &Change) -> Result<(), StoreError>;
+
+    /// Writes something that changes nothing, to learn whether writing is possible at all.
+    async fn try_write(&self) -> Result<(), StoreError>;
 }
 
 /// An operator's act: who does what, for the audit.
@@ -136,6 +145,8 @@ pub struct Show {
     pub settings: Settings,
     /// The last state an operator asked for, and the version at which they did.
     pub verb: Option<(u64, String)>,
+    /// When an operator cancelled the show.
+    pub cancelled_at: Option<Timestamp>,
     /// The room's state at the last checkpoint, or the verb where that is newer.
     pub state: String,
     /// The edition of the room.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::base::limits::{
-    CAPACITY_MAX, MESSAGE_BYTES_MAX, NEAR_S_MAX, NEAR_S_MIN, RATE_MAX, SECTION_SEATS_MAX,
-    SECTIONS_MAX, TICKET_TTL_MS_MAX, WAITING_MAX_DEFAULT, WINDOW_MS_MAX,
+    CAPACITY_MAX, MESSAGE_BYTES_MAX, RATE_MAX, SECTION_SEATS_MAX, SECTIONS_MAX, TICKET_TTL_MS_MAX,
+    WAITING_MAX_DEFAULT, WINDOW_MS_MAX,
 };
 use crate::base::time::Timestamp;
 use crate::event::money::Money;
@@ -71,9 +71,6 @@ pub struct Settings {
     /// Call only fans who have lately shown that they are there; the others stand by without a slot.
     #[serde(default)]
     pub require_presence: bool,
-    /// With `require_presence`: how long before their turn fans begin to show it, in seconds.
-    #[serde(default = "near_s")]
-    pub near_s: u64,
     /// Call no more fans than there are seats for.
     #[serde(default = "yes")]
     pub stock_guard: bool,
@@ -132,10 +129,6 @@ fn waiting_max() -> u64 {
 
 fn restore_per_s() -> u64 {
     20_000
-}
-
-fn near_s() -> u64 {
-    120
 }
 
 fn yes() -> bool {
@@ -210,7 +203,6 @@ impl Settings {
                 RATE_MAX.saturating_mul(self.window_ms),
             )?;
         }
-        within("near_s", self.near_s, NEAR_S_MIN, NEAR_S_MAX)?;
         self.check_schedule()?;
         draw::check(self.draw, self.beacon.as_deref())?;
         self.check_sections()?;
@@ -343,7 +335,6 @@ mod tests {
                 "ticket_ttl_ms (900001)",
             ),
             ("colour", serde_json::json!("red"), "unknown field `colour`"),
-            ("near_s", serde_json::json!(10), "near_s (10)"),
             (
                 "beacon",
                 serde_json::json!("drand quicknet, round 1"),

@@ -7,6 +7,15 @@ use crate::event::{Event, SectionStock, ShowSoldOut, StockChanged};
 /// The consumer group that counts seats.
 pub const GROUP: &str = "stock";
 
+/// Whether a show still sells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sale {
+    /// It does, as far as it has seats.
+    On,
+    /// It was cancelled: seats go without being sold, so none of them can be the last one.
+    Cancelled,
+}
+
 /// What a show has left, as it was last said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stock {
@@ -38,6 +47,7 @@ pub fn compare(
     show: &ShowId,
     before: Option<&Stock>,
     sections: &[SectionStock],
+    sale: Sale,
     now: Timestamp,
 ) -> Counted {
     let sum = |of: fn(&SectionStock) -> u64| sections.iter().map(of).sum();
@@ -62,7 +72,8 @@ pub fn compare(
     };
     let mut events = vec![(stock.event_version, Event::StockChanged(changed))];
     // Said once for ever: seats that come back and are sold again make no second last seat.
-    if free + held == 0 && 0 < sold && stock.sold_out_at.is_none() {
+    let is_last = sale == Sale::On && free + held == 0 && 0 < sold;
+    if is_last && stock.sold_out_at.is_none() {
         stock.sold_out_at = Some(now);
         stock.event_version += 1;
         let sold_out = ShowSoldOut {
@@ -112,7 +123,7 @@ mod tests {
             ((0, 0, 2), vec!["StockChanged"]),
         ] {
             let sections = [section("A", free, 0, sold), section("B", 0, held, 0)];
-            let counted = compare(&show, before.as_ref(), &sections, T0);
+            let counted = compare(&show, before.as_ref(), &sections, Sale::On, T0);
             let expected: Vec<_> = (version + 1..).zip(said).collect();
             version += expected.len() as u64;
             assert_eq!(kinds(&counted), expected);
@@ -125,6 +136,15 @@ mod tests {
     #[test]
     fn a_show_without_seats_is_not_sold_out() {
         let show: ShowId = "a".parse().unwrap();
-        assert_eq!(kinds(&compare(&show, None, &[], T0)), [(1, "StockChanged")]);
+        let counted = compare(&show, None, &[], Sale::On, T0);
+        assert_eq!(kinds(&counted), [(1, "StockChanged")]);
+    }
+
+    #[test]
+    fn a_cancelled_show_is_not_sold_out() {
+        let show: ShowId = "a".parse().unwrap();
+        let sections = [section("A", 0, 0, 2)];
+        let counted = compare(&show, None, &sections, Sale::Cancelled, T0);
+        assert_eq!(kinds(&counted), [(1, "StockChanged")]);
     }
 }

@@ -4,7 +4,7 @@ use crate::base::ids::ShowId;
 use crate::base::time::Timestamp;
 use crate::driver::sql::{Cells, SqlError};
 use crate::event::SectionStock;
-use crate::stock::count::Stock;
+use crate::stock::count::{Sale, Stock};
 use crate::stock::store::StoreError;
 
 /// The shows with these ids.
@@ -24,6 +24,12 @@ pub(super) fn section(row: &impl Cells) -> Result<SectionStock, sqlx::Error> {
         held: row.number("held")?,
         sold: row.number("sold")?,
     })
+}
+
+/// A row of `shows`.
+pub(super) fn sale(row: &impl Cells) -> Result<Sale, sqlx::Error> {
+    let cancelled_at: Option<i64> = row.cell("cancelled_at_ms")?;
+    Ok(cancelled_at.map_or(Sale::On, |_| Sale::Cancelled))
 }
 
 /// A row of `show_stock`.

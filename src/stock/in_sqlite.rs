@@ -14,7 +14,7 @@ use crate::driver::sqlite::Sqlite;
 use crate::event::SectionStock;
 use crate::log::inbox_in_sqlite::pass;
 use crate::log::outbox_in_sqlite::append;
-use crate::stock::count::Stock;
+use crate::stock::count::{Sale, Stock};
 use crate::stock::in_sql;
 use crate::stock::store::{Saved, Seats, Statement, Store, StoreError};
 
@@ -35,10 +35,12 @@ impl InSqlite {
 #[async_trait]
 impl Store for InSqlite {
     async fn shows(&self) -> Result<Vec<ShowId>, StoreError> {
-        let ids: Vec<String> =
-            sqlx::query_scalar("select distinct show from sections order by show")
-                .fetch_all(&self.db.read)
-                .await?;
+        let ids: Vec<String> = sqlx::query_scalar(
+            "select show from sections
+             union select show from show_stock where 0 < free + held + sold order by show",
+        )
+        .fetch_all(&self.db.read)
+        .await?;
         in_sql::shows(&ids)
     }
 
@@ -46,9 +48,14 @@ impl Store for InSqlite {
         // One snapshot for both: the count belongs to what was said before it.
         let mut tx = self.db.read.begin().await?;
         let sections = sections(&mut tx, show).await?;
+        let sale = sale(&mut tx, show).await?;
         let before = said(&mut tx, show).await?;
         tx.rollback().await?;
-        Ok(Seats { sections, before })
+        Ok(Seats {
+            sections,
+            sale,
+            before,
+        })
     }
 
     async fn save(
@@ -91,6 +98,14 @@ async fn sections(
     .fetch_all(conn)
     .await?;
     rows.iter().map(in_sql::section).collect()
+}
+
+async fn sale(conn: &mut SqliteConnection, show: &ShowId) -> Result<Sale, sqlx::Error> {
+    let row = sqlx::query("select cancelled_at_ms from shows where show = ?")
+        .bind(show.as_str())
+        .fetch_optional(conn)
+        .await?;
+    row.as_ref().map_or(Ok(Sale::On), in_sql::sale)
 }
 
 async fn said(conn: &mut SqliteConnection, show: &ShowId) -> Result<Option<Stock>, sqlx::Error> {

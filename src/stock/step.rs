@@ -20,7 +20,7 @@ use crate::log::inbox::Inbox;
 use crate::log::{Delivery, LogError, Subscriber};
 use crate::room::model::command;
 use crate::room::{self, Rooms};
-use crate::stock::count::{GROUP, compare};
+use crate::stock::count::{GROUP, Sale, compare};
 use crate::stock::store::{Saved, Statement, Store, StoreError};
 use crate::telemetry::metrics;
 
@@ -125,7 +125,11 @@ impl Counter {
                 Saved::Now => {
                     step.changed += u64::from(!said.events.is_empty());
                     metrics::stock(said.show.as_str(), said.stock.free, said.stock.sold);
-                    self.untold.insert(said.show.clone(), told(&said));
+                    match said.sale {
+                        Sale::On => drop(self.untold.insert(said.show.clone(), told(&said))),
+                        // Its room is closed, and must not look sold out on its way there.
+                        Sale::Cancelled => drop(self.untold.remove(&said.show)),
+                    }
                 }
                 // Whoever counted has told.
                 Saved::Overtaken => {}
@@ -160,7 +164,8 @@ impl Counter {
         // The time before the count: what was sold meanwhile is for the next one.
         let as_of = self.parts.clock.now();
         let seats = self.parts.store.count(&show).await?;
-        let counted = compare(&show, seats.before.as_ref(), &seats.sections, as_of);
+        let before = seats.before.as_ref();
+        let counted = compare(&show, before, &seats.sections, seats.sale, as_of);
         let events = counted.events.into_iter().map(|(version, event)| Envelope {
             id: self.parts.ids.event(as_of),
             version,
@@ -172,6 +177,7 @@ impl Counter {
             show,
             against: seats.before.map_or(0, |before| before.version),
             stock: counted.stock,
+            sale: seats.sale,
             as_of,
             events: events.collect(),
         })

@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use crate::base::ids::ShowId;
 use crate::base::time::Timestamp;
 use crate::event::{Envelope, SectionStock};
-use crate::stock::count::Stock;
+use crate::stock::count::{Sale, Stock};
 
 /// Seats and stock. Every method is one transaction, and repeating it is harmless.
 #[async_trait]
 pub trait Store: Send + Sync + Debug {
-    /// The shows that have sections, in order.
+    /// The shows that have sections, or had seats when they were last counted, in order.
     async fn shows(&self) -> Result<Vec<ShowId>, StoreError>;
 
     /// The seats of a show by section, in the operator's order, and what was last said of them.
@@ -43,6 +43,8 @@ pub enum Saved {
 pub struct Seats {
     /// By section.
     pub sections: Vec<SectionStock>,
+    /// Whether the show still sells.
+    pub sale: Sale,
     /// What was last said; `None` for a new show.
     pub before: Option<Stock>,
 }
@@ -56,6 +58,8 @@ pub struct Statement {
     pub against: u64,
     /// What it has left.
     pub stock: Stock,
+    /// Whether it still sells.
+    pub sale: Sale,
     /// When this was true.
     pub as_of: Timestamp,
     /// What became true.

@@ -97,14 +97,25 @@ pub fn payment(outcome: &'static str) {
     counter!("catraca_payment_total", "outcome" => outcome).increment(1);
 }
 
-/// `catraca_payments_in_doubt`: payments that the provider gave no answer about in the last step.
-pub fn payments_in_doubt(count: usize) {
-    gauge!("catraca_payments_in_doubt").set(u32::try_from(count).unwrap_or(u32::MAX));
+/// `catraca_payments_in_doubt`: payments that the provider gave no answer about and that wait to be
+/// asked about again; `change` is one more or one less.
+pub fn payments_in_doubt(change: i8) {
+    gauge!("catraca_payments_in_doubt").increment(f64::from(change));
 }
 
 /// `catraca_expired_total{kind}`: holds and unpaid orders that were ended by time.
 pub fn expired(kind: &'static str, count: u32) {
     counter!("catraca_expired_total", "kind" => kind).increment(count.into());
+}
+
+/// `catraca_cancel_total{outcome}`: operators' requests to take an order back, by answer.
+pub fn cancel(outcome: &'static str) {
+    counter!("catraca_cancel_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_cancelled_total{kind}`: holds and orders of cancelled shows that were taken back.
+pub fn cancelled(kind: &'static str, count: u32) {
+    counter!("catraca_cancelled_total", "kind" => kind).increment(count.into());
 }
 
 /// `catraca_deliveries_total{group, outcome}`: deliveries to a consumer group by what became of
@@ -152,6 +163,35 @@ pub fn outbox_cleaned(rows: u64) {
     counter!("catraca_outbox_cleaned_total").increment(rows);
 }
 
+/// `catraca_redis_connections_total{outcome}`: connections to Redis by what became of them: opened, or
+/// the outage that refused them.
+pub fn redis_connection(outcome: &'static str) {
+    counter!("catraca_redis_connections_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_redis_unanswered_total{reason}`: calls that Redis did not answer, by the outage.
+pub fn redis_unanswered(reason: &'static str) {
+    counter!("catraca_redis_unanswered_total", "reason" => reason).increment(1);
+}
+
+/// `catraca_redis_redirects_total`: calls that one node of a cluster sent on to another.
+pub fn redis_redirect() {
+    counter!("catraca_redis_redirects_total").increment(1);
+}
+
+/// `catraca_batch_calls_total{kind}`, `catraca_batch_asks_total{kind}`: calls to the room and what was
+/// asked with them; the second by the first is how much one call carries.
+pub fn batch(kind: &'static str, asks: usize) {
+    counter!("catraca_batch_calls_total", "kind" => kind).increment(1);
+    let asks = u64::try_from(asks).unwrap_or(u64::MAX);
+    counter!("catraca_batch_asks_total", "kind" => kind).increment(asks);
+}
+
+/// `catraca_batch_refused_total{kind}`: questions for which the next batch had no room.
+pub fn batch_refused(kind: &'static str) {
+    counter!("catraca_batch_refused_total", "kind" => kind).increment(1);
+}
+
 /// `catraca_tick_total{outcome}`: ticks by why no more fans were called.
 pub fn tick(outcome: &'static str) {
     counter!("catraca_tick_total", "outcome" => outcome).increment(1);
@@ -160,6 +200,16 @@ pub fn tick(outcome: &'static str) {
 /// `catraca_called_total`: fans called.
 pub fn called(count: u64) {
     counter!("catraca_called_total").increment(count);
+}
+
+/// `catraca_touch_total{outcome}`: fans near their turn who showed that they are there.
+pub fn touch(outcome: &'static str) {
+    counter!("catraca_touch_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_draw_total{outcome}`: steps of draws: `frozen`, `opened`, `open` (again), `refused`.
+pub fn draw(outcome: &'static str) {
+    counter!("catraca_draw_total", "outcome" => outcome).increment(1);
 }
 
 /// `catraca_mend_total{outcome}`: attempts to build a room from SQL.

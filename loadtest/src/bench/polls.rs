@@ -61,6 +61,7 @@ pub(super) fn rows(
     let settings =
         r#"{"name": "Bench", "rate": 500, "stock_guard": false, "waiting_max": 20000000}"#;
     admitter.create(SHOW, settings)?;
+    gateway.wait_for_show(SHOW)?;
     let mut filler = Filler::open(room, program, SHOW)?;
     filler.join(AHEAD.min(scale.joins))?;
     let runtime = tokio::runtime::Builder::new_current_thread()

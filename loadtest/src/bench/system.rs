@@ -124,6 +124,16 @@ impl Role {
         })
     }
 
+    /// Waits until a gateway knows a show.
+    pub(super) fn wait_for_show(&self, show: &str) -> anyhow::Result<()> {
+        let path = format!("/v1/shows/{show}/board");
+        wait_for("the show's board", || {
+            let (status, _) = ask(self.door, "GET", &path, "")?;
+            ensure!(status == 200, "no board: {status}");
+            Ok(())
+        })
+    }
+
     /// `open`, `pause`, as an operator says it.
     pub(super) fn verb(&self, show: &str, verb: &str) -> anyhow::Result<()> {
         let path = format!("/admin/v1/shows/{show}/{verb}");

@@ -60,6 +60,11 @@ impl Assets {
             SCRIPT,
             text(include_str!("../../../web/line.js")),
         );
+        assets.add(
+            "draw.js",
+            SCRIPT,
+            text(include_str!("../../../web/draw.js")),
+        );
         assets.add("say.js", SCRIPT, text(include_str!("../../../web/say.js")));
         assets.add(
             "visit.js",

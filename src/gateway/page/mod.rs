@@ -26,7 +26,7 @@ use crate::gateway::page::view::Screen;
 
 pub use crate::gateway::page::assets::Asset;
 pub use crate::gateway::page::language::Language;
-pub use crate::gateway::page::view::{Notice, PlaceState, PlaceView, Refresh};
+pub use crate::gateway::page::view::{DrawView, Notice, PlaceState, PlaceView, Refresh};
 
 /// `Content-Security-Policy` of both pages: our own files and nothing inline.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; \

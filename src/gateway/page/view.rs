@@ -1,6 +1,6 @@
 //! What one fan is shown without scripts: the facts, and the sentences they become.
 
-use crate::base::ids::{Number, Place, ShowId};
+use crate::base::ids::{Commitment, Number, Place, ShowId};
 use crate::base::time::Timestamp;
 use crate::gateway::page::language::Language;
 use crate::gateway::page::say;
@@ -25,6 +25,10 @@ pub struct PlaceView {
     pub place: Option<Place>,
     /// At most this many are called before and with the fan; `None` where there is no position.
     pub position: Option<u64>,
+    /// The show's draw, if it has one.
+    pub draw: Option<DrawView>,
+    /// Whether only those are called who show that they are there.
+    pub asks_presence: bool,
     /// How far the line has got.
     pub serving: Place,
     /// How long it may take, and why longer than was said.
@@ -82,6 +86,19 @@ pub enum PlaceState {
     },
 }
 
+/// What a fan is told of a draw.
+#[derive(Debug, Clone)]
+pub struct DrawView {
+    /// Where its public random number comes from; `None` has none.
+    pub beacon: Option<String>,
+    /// The seal.
+    pub commitment: Commitment,
+    /// How many take part; `None` while everybody may still join it.
+    pub size: Option<u64>,
+    /// Whether it has been held.
+    pub is_held: bool,
+}
+
 /// Why a click did not come to what was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notice {
@@ -111,13 +128,25 @@ pub(super) struct Screen {
     pub(super) title: &'static str,
     pub(super) texts: Vec<String>,
     pub(super) position: Option<String>,
+    /// Below the position.
+    pub(super) help: &'static str,
     /// Names and what there is to say about them.
     pub(super) facts: Vec<(&'static str, String)>,
     pub(super) notice: Option<&'static str>,
     pub(super) enter: Option<String>,
     /// What the button says, where the fan may join.
     pub(super) join: Option<&'static str>,
+    /// Whether a place is kept for the fan.
+    pub(super) is_kept: bool,
     pub(super) may_leave: bool,
+    pub(super) draw: Option<DrawScreen>,
+}
+
+/// How the draw can be checked.
+#[derive(Debug)]
+pub(super) struct DrawScreen {
+    pub(super) texts: Vec<String>,
+    pub(super) commitment: String,
 }
 
 impl Screen {
@@ -133,6 +162,11 @@ impl Screen {
                 .position
                 .filter(|_| view.state.is_in_line())
                 .map(|n| say::number(n, t)),
+            help: match (view.position, &view.draw) {
+                (Some(1), _) => t.position_next,
+                (_, Some(_)) => t.position_help_draw,
+                (_, None) => t.position_help,
+            },
             facts: if view.state.is_in_line() {
                 facts(view, t)
             } else {
@@ -145,6 +179,8 @@ impl Screen {
             }),
             enter: view.state.enter().map(str::to_owned),
             join: view.state.join(t),
+            is_kept: view.state.is_in_line(),
+            draw: view.draw.as_ref().map(|draw| draw.screen(t)),
             may_leave: view.state.is_in_line()
                 || matches!(
                     view.state,
@@ -183,11 +219,51 @@ impl PlaceState {
     }
 }
 
+impl DrawView {
+    /// What there is to know for whoever wants to check.
+    fn screen(&self, t: &Texts) -> DrawScreen {
+        let chance = match &self.beacon {
+            Some(beacon) => say::fill(t.draw_beacon, &[("beacon", beacon)]),
+            None => t.draw_no_beacon.to_owned(),
+        };
+        DrawScreen {
+            texts: vec![t.draw_seal.to_owned(), t.draw_how.to_owned(), chance],
+            commitment: self.commitment.to_string(),
+        }
+    }
+
+    /// What an early fan is told.
+    fn early(&self, number: Option<Number>, t: &Texts) -> String {
+        let is_late = |size| number.is_some_and(|number| size < number.0);
+        match (self.size, &self.beacon) {
+            (None, _) => t.draw_early.to_owned(),
+            (Some(size), _) if is_late(size) => t.draw_late.to_owned(),
+            (Some(_), Some(beacon)) => say::fill(t.draw_waits, &[("beacon", beacon)]),
+            (Some(_), None) => t.draw_now.to_owned(),
+        }
+    }
+
+    /// What came of it for this fan.
+    fn outcome(&self, place: Place, number: Number, t: &Texts) -> Option<String> {
+        let size = self.size.filter(|_| self.is_held)?;
+        let text = if size < number.0 {
+            t.draw_behind
+        } else {
+            t.draw_place
+        };
+        let (place, size) = (say::number(place.0, t), say::number(size, t));
+        Some(say::fill(text, &[("place", &place), ("size", &size)]))
+    }
+}
+
 /// The state's word, the heading and the paragraphs below it.
 fn words(view: &PlaceView, t: &'static Texts) -> (&'static str, &'static str, Vec<String>) {
     let one = |text: &str| vec![text.to_owned()];
     match &view.state {
-        PlaceState::NotJoined => ("none", t.join_title, one(t.join_text)),
+        PlaceState::NotJoined => {
+            let how = view.draw.as_ref().map_or(t.join_text, |_| t.join_text_draw);
+            ("none", t.join_title, one(how))
+        }
         PlaceState::Scheduled => {
             let when = match view.opens_in_ms {
                 None => t.scheduled_some_day.to_owned(),
@@ -201,12 +277,16 @@ fn words(view: &PlaceView, t: &'static Texts) -> (&'static str, &'static str, Ve
                 Some(0) => t.early_soon.to_owned(),
                 Some(ms) => timed(t.early_in, ms, t),
             };
-            ("early", t.early_title, vec![when])
+            let drawn = view.draw.as_ref().map(|draw| draw.early(view.number, t));
+            let texts = std::iter::once(when).chain(drawn).collect();
+            ("early", t.early_title, texts)
         }
         PlaceState::Waiting => {
             let cause = view.eta.and_then(|eta| eta.cause);
             let cause = cause.map(|cause| because(cause, t).to_owned());
-            ("waiting", t.waiting_title, cause.into_iter().collect())
+            let presence = view.asks_presence.then(|| t.presence.to_owned());
+            let texts = cause.into_iter().chain(presence).collect();
+            ("waiting", t.waiting_title, texts)
         }
         PlaceState::Admitted { expires_in_ms, .. } => {
             let how = match view.state.enter() {
@@ -247,8 +327,17 @@ fn facts(view: &PlaceView, t: &'static Texts) -> Vec<(&'static str, String)> {
         .zip(view.place)
         .map(|(reach, place)| say::reach(reach, place, t));
     let number = view.number.map(|number| say::number(number.0, t));
-    [(t.eta, eta), (t.reach, reach), (t.number, number)]
-        .into_iter()
+    let drawn = view
+        .draw
+        .as_ref()
+        .and_then(|draw| draw.outcome(view.place?, view.number?, t));
+    let all = [
+        (t.eta, eta),
+        (t.reach, reach),
+        (t.draw, drawn),
+        (t.number, number),
+    ];
+    all.into_iter()
         .filter_map(|(name, said)| said.map(|said| (name, said)))
         .collect()
 }

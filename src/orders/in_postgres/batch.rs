@@ -8,6 +8,7 @@
 use serde_json::{Value, json};
 use sqlx::{PgConnection, Row};
 
+use crate::base::ids::HoldId;
 use crate::driver::sql::SqlError;
 use crate::event::{Envelope, codec, partition};
 use crate::orders::idempotency::{Answer, Claimed};
@@ -38,8 +39,8 @@ with
     where s.show = c.show and s.seat = c.seat returning 1),
   turned as (
     update seats s set state = t.state, hold_id = case t.state when 'sold' then s.hold_id end
-    from jsonb_to_recordset($10::jsonb) as t (hold_id text, state text)
-    where s.hold_id = t.hold_id and s.state = 'held' and (select yes from stands) returning 1),
+    from jsonb_to_recordset($10::jsonb) as t (hold_id text, was text, state text)
+    where s.hold_id = t.hold_id and s.state = t.was and (select yes from stands) returning 1),
   put_holds as (
     insert into holds select r.* from jsonb_populate_recordset(null::holds, $11::jsonb) r
     where (select yes from stands)
@@ -96,8 +97,9 @@ impl Batch {
                 json!({ "show": show.as_str(), "seat": seat, "hold_id": hold.to_string(),
                     "state": rows::taken(*to) })
             })),
-            Write::Sell(hold, seats) => self.turn(&hold.to_string(), *seats, "sold"),
-            Write::Free(hold, seats) => self.turn(&hold.to_string(), *seats, "free"),
+            Write::Sell(hold, seats) => self.turn(*hold, *seats, ("held", "sold")),
+            Write::Free(hold, seats) => self.turn(*hold, *seats, ("held", "free")),
+            Write::Return(hold, seats) => self.turn(*hold, *seats, ("sold", "free")),
             Write::Hold(hold) => self.put_hold(hold),
             Write::Order(order) => self.orders.push(order_row(order)),
             Write::Payment(payment) => self.payments.push(payment_row(payment)),
@@ -161,8 +163,11 @@ impl Batch {
         rows::expect_rows(turned.cast_unsigned(), self.seats_turned)
     }
 
-    fn turn(&mut self, hold: &str, seats: usize, state: &str) {
-        self.turned.push(json!({ "hold_id": hold, "state": state }));
+    /// Adds a hold's seats, which are in one state, to those that go into another.
+    fn turn(&mut self, hold: HoldId, seats: usize, (was, state): (&str, &str)) {
+        let hold = hold.to_string();
+        self.turned
+            .push(json!({ "hold_id": hold, "was": was, "state": state }));
         self.seats_turned += seats;
     }
 

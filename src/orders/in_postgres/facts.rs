@@ -15,7 +15,7 @@ use crate::orders::rows_in_sql::{self as rows, Columns};
 use crate::orders::rules::hold::{NamedSeat, Offer, PlaceHold, Wish};
 use crate::orders::rules::order::PlaceOrder;
 use crate::orders::rules::{
-    Hold, Order, Payment, PaymentId, Refusal, Status, hold, order, payment, seats,
+    Hold, Order, Payment, PaymentId, Refusal, Status, Terms, cancel, hold, order, payment, seats,
 };
 use crate::orders::store::StoreError;
 
@@ -35,10 +35,13 @@ pub(super) async fn for_hold(
 ) -> Result<Option<Result<hold::Facts, Refusal>>, StoreError> {
     let buyer = &request.buyer;
     let row = sqlx::query(
-        "select settings,
+        "select settings, cancelled_at_ms is not null as is_cancelled,
            array(select hold_id from holds
              where ticket_id = $2 and state = 'live' and expires_at_ms > $3
              order by hold_id) as live,
+           array(select expires_at_ms from holds
+             where ticket_id = $2 and state = 'live' and expires_at_ms > $3
+             order by hold_id) as ends,
            exists (select from orders
              where ticket_id = $2 and status in ('pending', 'confirmed')) as ordered,
            exists (select from sections c where c.show = $1 and exists
@@ -63,11 +66,11 @@ pub(super) async fn for_hold(
     let Some(offer) = offer else {
         return Ok(None);
     };
-    let live: Vec<String> = row.try_get("live")?;
-    let parse = |id: &String| id.parse().map_err(rows::corrupt);
+    let (live, ends): (Vec<String>, Vec<i64>) = (row.try_get("live")?, row.try_get("ends")?);
+    let live: Vec<(String, i64)> = live.into_iter().zip(ends).collect();
     Ok(Some(Ok(hold::Facts {
-        terms: rows::terms(&buyer.show, &row.text("settings")?)?,
-        live: live.iter().map(parse).collect::<Result<_, _>>()?,
+        terms: terms(&buyer.show, &row)?,
+        live: rows::carts(&live)?,
         ordered: row.is("ordered")?,
         left: row.is("is_left")?,
         offer,
@@ -81,7 +84,7 @@ pub(super) async fn for_order(
 ) -> Result<Result<order::Facts, Refusal>, StoreError> {
     let buyer = &request.buyer;
     let row = sqlx::query(
-        "select s.settings, h.*,
+        "select s.settings, s.cancelled_at_ms is not null as is_cancelled, h.*,
            (select order_id from orders where hold_id = $2) as placed,
            exists (select from orders
              where ticket_id = $3 and status in ('pending', 'confirmed')) as ordered
@@ -100,7 +103,7 @@ pub(super) async fn for_order(
         None => None,
     };
     Ok(Ok(order::Facts {
-        terms: rows::terms(&buyer.show, &row.text("settings")?)?,
+        terms: terms(&buyer.show, &row)?,
         hold,
         order: match row.text_or_none("placed")? {
             Some(id) => order(conn, id.parse().map_err(rows::corrupt)?).await?,
@@ -118,7 +121,8 @@ pub(super) async fn for_payment(
     let missing = || rows::corrupt(anyhow::anyhow!("{id:?} lacks its rows"));
     let order = order_to_change(tx, id.order).await?.ok_or_else(missing)?;
     let row = sqlx::query(
-        "select p.*, s.settings from payments p, shows s
+        "select p.*, s.settings, s.cancelled_at_ms is not null as is_cancelled
+         from payments p, shows s
          where p.order_id = $1 and p.attempt = $2 and s.show = $3",
     )
     .bind(id.order.to_string())
@@ -127,16 +131,59 @@ pub(super) async fn for_payment(
     .fetch_optional(&mut *tx)
     .await?
     .ok_or_else(missing)?;
+    let terms = terms(&order.show, &row)?;
     let retakable = match order.status {
-        Status::Declined => !ordered(tx, order.ticket).await? && all_free(tx, &order).await?,
-        Status::Pending | Status::Confirmed | Status::Refunded => false,
+        Status::Declined => {
+            !terms.is_cancelled && !ordered(tx, order.ticket).await? && all_free(tx, &order).await?
+        }
+        Status::Pending | Status::Confirmed | Status::Cancelled | Status::Refunded => false,
     };
     Ok(payment::Facts {
-        terms: rows::terms(&order.show, &row.text("settings")?)?,
+        terms,
         payment: rows::payment(&row)?,
         order,
         retakable,
     })
+}
+
+/// What the cancellation of an order depends on; `None`: there is no such order. It is locked first.
+pub(super) async fn for_cancel(
+    tx: &mut PgConnection,
+    id: OrderId,
+) -> Result<Option<cancel::Facts>, StoreError> {
+    let Some(order) = order_to_change(tx, id).await? else {
+        return Ok(None);
+    };
+    let missing = || rows::corrupt(anyhow::anyhow!("order {id} lacks its show"));
+    let payments = sqlx::query("select * from payments where order_id = $1 order by attempt")
+        .bind(id.to_string())
+        .fetch_all(&mut *tx)
+        .await?;
+    Ok(Some(cancel::Facts {
+        terms: show_terms(tx, &order.show).await?.ok_or_else(missing)?,
+        payments: payments
+            .iter()
+            .map(rows::payment)
+            .collect::<Result<_, _>>()?,
+        order,
+    }))
+}
+
+pub(super) async fn show_terms(
+    tx: &mut PgConnection,
+    show: &ShowId,
+) -> Result<Option<Terms>, StoreError> {
+    let row = sqlx::query(
+        "select settings, cancelled_at_ms is not null as is_cancelled from shows where show = $1",
+    )
+    .bind(show.as_str())
+    .fetch_optional(tx)
+    .await?;
+    row.map(|row| terms(show, &row)).transpose()
+}
+
+fn terms(show: &ShowId, row: &PgRow) -> Result<Terms, StoreError> {
+    rows::terms(show, &row.text("settings")?, row.is("is_cancelled")?)
 }
 
 /// Whether the ticket has an order that counts.

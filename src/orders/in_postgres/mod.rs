@@ -11,12 +11,14 @@
 //! at all ([`Look::All`]): a refusal tells of seats that are taken, not of seats that are locked.
 //!
 //! `batch.rs` carries out decisions, `facts.rs` loads what they depend on, `rows_in_sql.rs` beside this
-//! folder is the form of the rows; `keys.rs` and `stock.rs` keep idempotency keys and seats.
+//! folder is the form of the rows; `keys.rs` and `stock.rs` keep idempotency keys and seats, and
+//! `sweep.rs` takes back what was sold of a cancelled show.
 
 mod batch;
 mod facts;
 mod keys;
 mod stock;
+mod sweep;
 mod unit;
 
 use std::future::Future;
@@ -37,9 +39,11 @@ use crate::orders::rules::hold::{PlaceHold, Wish};
 use crate::orders::rules::order::{Pay, PlaceOrder, Placed};
 use crate::orders::rules::payment::{Settled, Verdict};
 use crate::orders::rules::{
-    Buyer, Hold, Order, PaymentId, Refusal, hold, hold_end, order, payment,
+    Buyer, Hold, Order, PaymentId, Refusal, cancel, hold, hold_end, order, payment,
 };
-use crate::orders::store::{Availability, Due, Reconciled, Store, StoreError, Told};
+use crate::orders::store::{
+    Availability, Cancellation, Due, Reconciled, Store, StoreError, Swept, Told,
+};
 use crate::show::settings::Section;
 
 /// How far a buyer looks for the best seats.
@@ -153,10 +157,11 @@ impl Store for InPostgres {
         .await
     }
 
-    async fn availability(&self, show: &ShowId) -> Result<Availability, StoreError> {
+    async fn availability(&self, show: &ShowId) -> Result<Option<Availability>, StoreError> {
         let as_of = self.clock.now();
         let sections = stock::by_section(&self.postgres.pool, show).await?;
-        Ok(Availability { sections, as_of })
+        let is_there = !sections.is_empty() || stock::is_there(&self.postgres.pool, show).await?;
+        Ok(is_there.then_some(Availability { sections, as_of }))
     }
 
     async fn begin(&self, key: &Key) -> Result<Begun, StoreError> {
@@ -283,6 +288,39 @@ impl Store for InPostgres {
             Ok(())
         })
         .await
+    }
+
+    async fn cancel(&self, id: OrderId) -> Told<Order> {
+        self.unit(id, |mut unit, id| async move {
+            let Some(facts) = facts::for_cancel(unit.tx(), id).await? else {
+                return Ok(Err(Refusal::NoSuchOrder));
+            };
+            match cancel::cancel(&facts, unit.now()) {
+                Ok(decision) => unit.save_and_commit(decision).await.map(Ok),
+                Err(refusal) => Ok(Err(refusal)),
+            }
+        })
+        .await
+    }
+
+    async fn cancel_show(&self, show: &ShowId, max: u32) -> Result<Swept, StoreError> {
+        let input = (show.clone(), max);
+        self.unit(input, |mut unit, (show, max)| async move {
+            let terms = facts::show_terms(unit.tx(), &show).await?;
+            if !terms.is_some_and(|terms| terms.is_cancelled) {
+                return Ok(Swept::default());
+            }
+            let now = unit.now();
+            let (swept, writes) = sweep::sweep(unit.tx(), &show, now, max).await?;
+            unit.save(writes).await?;
+            unit.commit().await?;
+            Ok(swept)
+        })
+        .await
+    }
+
+    async fn cancellation(&self, show: &ShowId) -> Result<Cancellation, StoreError> {
+        sweep::progress(&self.postgres.pool, show).await
     }
 
     async fn expire_holds(&self, max: u32) -> Result<u32, StoreError> {

@@ -217,3 +217,13 @@ pub(super) async fn by_section(
     .await?;
     found.iter().map(rows::section_stock).collect()
 }
+
+/// Whether there is such a show, with seats or without.
+pub(super) async fn is_there(read: &PgPool, show: &ShowId) -> Result<bool, StoreError> {
+    Ok(
+        sqlx::query_scalar("select exists (select 1 from shows where show = $1)")
+            .bind(show.as_str())
+            .fetch_one(read)
+            .await?,
+    )
+}

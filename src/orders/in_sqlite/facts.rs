@@ -10,7 +10,8 @@ use crate::orders::rows_in_sql as rows;
 use crate::orders::rules::hold::{NamedSeat, Offer, PlaceHold, Wish};
 use crate::orders::rules::order::PlaceOrder;
 use crate::orders::rules::{
-    Hold, Order, Payment, PaymentId, Refusal, Status, Terms, hold, order, payment, seats,
+    Carts, Hold, Order, Payment, PaymentId, Refusal, Status, Terms, cancel, hold, order, payment,
+    seats,
 };
 use crate::orders::store::StoreError;
 
@@ -81,8 +82,10 @@ pub(super) async fn for_payment(
     let order = order(tx, id.order).await?.ok_or_else(missing)?;
     let terms = terms(tx, &order.show).await?.ok_or_else(missing)?;
     let retakable = match order.status {
-        Status::Declined => !ordered(tx, order.ticket).await? && all_free(tx, &order).await?,
-        Status::Pending | Status::Confirmed | Status::Refunded => false,
+        Status::Declined => {
+            !terms.is_cancelled && !ordered(tx, order.ticket).await? && all_free(tx, &order).await?
+        }
+        Status::Pending | Status::Confirmed | Status::Cancelled | Status::Refunded => false,
     };
     Ok(payment::Facts {
         terms,
@@ -92,14 +95,42 @@ pub(super) async fn for_payment(
     })
 }
 
-async fn terms(tx: &mut SqliteConnection, show: &ShowId) -> Result<Option<Terms>, StoreError> {
-    let settings: Option<String> = sqlx::query_scalar("select settings from shows where show = ?")
-        .bind(show.as_str())
-        .fetch_optional(tx)
+/// What the cancellation of an order depends on; `None`: there is no such order.
+pub(super) async fn for_cancel(
+    tx: &mut SqliteConnection,
+    id: OrderId,
+) -> Result<Option<cancel::Facts>, StoreError> {
+    let Some(order) = order(tx, id).await? else {
+        return Ok(None);
+    };
+    let missing = || rows::corrupt(anyhow::anyhow!("order {id} lacks its show"));
+    let payments = sqlx::query("select * from payments where order_id = ? order by attempt")
+        .bind(id.to_string())
+        .fetch_all(&mut *tx)
         .await?;
-    settings
-        .map(|settings| rows::terms(show, &settings))
-        .transpose()
+    Ok(Some(cancel::Facts {
+        terms: terms(tx, &order.show).await?.ok_or_else(missing)?,
+        payments: payments
+            .iter()
+            .map(rows::payment)
+            .collect::<Result<_, _>>()?,
+        order,
+    }))
+}
+
+pub(super) async fn terms(
+    tx: &mut SqliteConnection,
+    show: &ShowId,
+) -> Result<Option<Terms>, StoreError> {
+    let row: Option<(String, bool)> =
+        sqlx::query_as("select settings, cancelled_at_ms is not null from shows where show = ?")
+            .bind(show.as_str())
+            .fetch_optional(tx)
+            .await?;
+    let Some((settings, is_cancelled)) = row else {
+        return Ok(None);
+    };
+    rows::terms(show, &settings, is_cancelled).map(Some)
 }
 
 /// The ticket's live holds whose time is not over.
@@ -107,17 +138,16 @@ async fn live_holds(
     tx: &mut SqliteConnection,
     ticket: TicketId,
     now: Timestamp,
-) -> Result<Vec<HoldId>, StoreError> {
-    let found: Vec<String> = sqlx::query_scalar(
-        "select hold_id from holds where ticket_id = ? and state = 'live' and expires_at_ms > ?
+) -> Result<Carts, StoreError> {
+    let found: Vec<(String, i64)> = sqlx::query_as(
+        "select hold_id, expires_at_ms from holds where ticket_id = ? and state = 'live' and expires_at_ms > ?
          order by hold_id",
     )
     .bind(ticket.to_string())
     .bind(now.as_millis())
     .fetch_all(tx)
     .await?;
-    let parse = |id: &String| id.parse().map_err(rows::corrupt);
-    found.iter().map(parse).collect()
+    rows::carts(&found)
 }
 
 /// Whether the ticket has an order that counts.

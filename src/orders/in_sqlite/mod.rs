@@ -5,11 +5,13 @@
 //! a task that outlives the request, so a request that is dropped leaves no transaction behind.
 //!
 //! `unit.rs` carries out decisions, `facts.rs` loads what they depend on, `rows_in_sql.rs` beside this
-//! folder is the form of the rows; `keys.rs` and `stock.rs` keep idempotency keys and seats.
+//! folder is the form of the rows; `keys.rs` and `stock.rs` keep idempotency keys and seats, and
+//! `sweep.rs` takes back what was sold of a cancelled show.
 
 mod facts;
 mod keys;
 mod stock;
+mod sweep;
 mod unit;
 
 use std::future::Future;
@@ -28,8 +30,12 @@ use crate::orders::rows_in_sql as rows;
 use crate::orders::rules::hold::PlaceHold;
 use crate::orders::rules::order::{Pay, PlaceOrder, Placed};
 use crate::orders::rules::payment::{Settled, Verdict};
-use crate::orders::rules::{Buyer, Hold, Order, PaymentId, hold, hold_end, order, payment};
-use crate::orders::store::{Availability, Due, Reconciled, Store, StoreError, Told};
+use crate::orders::rules::{
+    Buyer, Hold, Order, PaymentId, Refusal, cancel, hold, hold_end, order, payment,
+};
+use crate::orders::store::{
+    Availability, Cancellation, Due, Reconciled, Store, StoreError, Swept, Told,
+};
 use crate::show::settings::Section;
 
 /// The store in an SQLite file.
@@ -80,10 +86,11 @@ impl Store for InSqlite {
         .await
     }
 
-    async fn availability(&self, show: &ShowId) -> Result<Availability, StoreError> {
+    async fn availability(&self, show: &ShowId) -> Result<Option<Availability>, StoreError> {
         let as_of = self.clock.now();
         let sections = stock::by_section(&self.sqlite.read, show).await?;
-        Ok(Availability { sections, as_of })
+        let is_there = !sections.is_empty() || stock::is_there(&self.sqlite.read, show).await?;
+        Ok(is_there.then_some(Availability { sections, as_of }))
     }
 
     async fn begin(&self, key: &Key) -> Result<Begun, StoreError> {
@@ -217,6 +224,39 @@ impl Store for InSqlite {
             unit.commit().await
         })
         .await
+    }
+
+    async fn cancel(&self, id: OrderId) -> Told<Order> {
+        self.unit(move |mut unit| async move {
+            let Some(facts) = facts::for_cancel(unit.tx(), id).await? else {
+                return Ok(Err(Refusal::NoSuchOrder));
+            };
+            match cancel::cancel(&facts, unit.now()) {
+                Ok(decision) => unit.save_and_commit(decision).await.map(Ok),
+                Err(refusal) => Ok(Err(refusal)),
+            }
+        })
+        .await
+    }
+
+    async fn cancel_show(&self, show: &ShowId, max: u32) -> Result<Swept, StoreError> {
+        let show = show.clone();
+        self.unit(move |mut unit| async move {
+            let terms = facts::terms(unit.tx(), &show).await?;
+            if !terms.is_some_and(|terms| terms.is_cancelled) {
+                return Ok(Swept::default());
+            }
+            let now = unit.now();
+            let (swept, writes) = sweep::sweep(unit.tx(), &show, now, max).await?;
+            unit.save(writes).await?;
+            unit.commit().await?;
+            Ok(swept)
+        })
+        .await
+    }
+
+    async fn cancellation(&self, show: &ShowId) -> Result<Cancellation, StoreError> {
+        sweep::progress(&self.sqlite.read, show).await
     }
 
     async fn expire_holds(&self, max: u32) -> Result<u32, StoreError> {

@@ -111,7 +111,8 @@ impl Unit {
                     to,
                 } => take(&mut self.tx, &show, &seats, hold, to).await?,
                 Write::Sell(hold, seats) => sell(&mut self.tx, hold, seats).await?,
-                Write::Free(hold, seats) => free(&mut self.tx, hold, seats).await?,
+                Write::Free(hold, seats) => free(&mut self.tx, (hold, "held"), seats).await?,
+                Write::Return(hold, seats) => free(&mut self.tx, (hold, "sold"), seats).await?,
                 Write::Hold(hold) => put_hold(&mut self.tx, &hold).await?,
                 Write::Order(order) => put_order(&mut self.tx, &order).await?,
                 Write::Payment(payment) => put_payment(&mut self.tx, &payment).await?,
@@ -182,11 +183,17 @@ async fn sell(tx: &mut SqliteConnection, hold: HoldId, seats: usize) -> Result<(
     rows::expect_rows(sold.rows_affected(), seats)
 }
 
-async fn free(tx: &mut SqliteConnection, hold: HoldId, seats: usize) -> Result<(), StoreError> {
+/// Frees what a hold has in a state.
+async fn free(
+    tx: &mut SqliteConnection,
+    (hold, state): (HoldId, &str),
+    seats: usize,
+) -> Result<(), StoreError> {
     let freed = sqlx::query(
-        "update seats set state = 'free', hold_id = null where hold_id = ? and state = 'held'",
+        "update seats set state = 'free', hold_id = null where hold_id = ? and state = ?",
     )
     .bind(hold.to_string())
+    .bind(state)
     .execute(tx)
     .await?;
     rows::expect_rows(freed.rows_affected(), seats)

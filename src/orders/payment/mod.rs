@@ -23,6 +23,10 @@ pub trait Payments: Send + Sync + Debug {
     /// What became of an attempt; `None`: the provider has never heard of it.
     async fn look_up(&self, id: PaymentId) -> Result<Option<Verdict>, PaymentError>;
 
+    /// Takes back an attempt that nobody waits for any more, and says what became of it. Where that is
+    /// nothing, it stays so: a charge that is still on its way is declined.
+    async fn void(&self, id: PaymentId) -> Result<Verdict, PaymentError>;
+
     /// Gives the money of an attempt back, once, however often it is called.
     async fn refund(&self, id: PaymentId) -> Result<(), PaymentError>;
 }

@@ -1,21 +1,28 @@
 //! The loop that gets every payment answered: new ones, and those that a crash left in doubt.
 //!
 //! Both take the same way. The provider is asked what it knows of the attempt; only if it has never
-//! heard of it and the order still waits is it asked to take the money. So there is no recovery to
-//! write or test: a step that died anywhere is repeated by the next one, and the provider's
-//! idempotency key makes one charge of it.
+//! heard of it is it asked to take the money. Where the order is over meanwhile, the attempt is taken
+//! back instead. So there is no recovery to write: a step that died anywhere is repeated by the next
+//! one, and the provider's idempotency key makes one charge of it.
+//!
+//! Many are under way at once, and each ends by itself: a payment that takes its time keeps nobody
+//! else waiting.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use futures_util::future::join_all;
+use futures_util::stream::FuturesUnordered;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::base::limits::PAYMENTS_AT_ONCE;
+use crate::base::limits::{PAYMENTS_AT_ONCE, PAYMENTS_UNDER_WAY_MAX};
 use crate::orders::payment::{Charge, PaymentError, Payments};
+use crate::orders::rules::PaymentId;
 use crate::orders::rules::payment::{Settled, Verdict};
 use crate::orders::store::{Due, Need, Store, StoreError};
 use crate::telemetry::metrics;
@@ -47,29 +54,66 @@ pub struct Step {
 }
 
 impl Settle {
-    /// Settles until it is told to stop; the current step completes.
+    /// Settles until it is told to stop; what is under way then completes.
     ///
     /// # Errors
-    /// None: a step that fails is logged and repeated.
+    /// None: what fails is logged and repeated.
     pub async fn run(self, stop: CancellationToken) -> anyhow::Result<()> {
+        let mut under_way = FuturesUnordered::new();
+        let mut ids = BTreeSet::new();
         while !stop.is_cancelled() {
-            let pause = match self.step().await {
-                Ok(step) if step.settled == PAYMENTS_AT_ONCE => Duration::ZERO,
-                Ok(_) => self.every,
-                Err(error) => {
-                    let error = anyhow::Error::from(error);
-                    tracing::warn!("payments were not settled: {error:#}");
-                    self.every
+            let looked_for = PAYMENTS_AT_ONCE + ids.len(); // those under way are due, too
+            let due = self.look(looked_for).await;
+            let is_all = due.len() < looked_for;
+            for due in due {
+                if ids.len() < PAYMENTS_UNDER_WAY_MAX && ids.insert(due.id) {
+                    under_way.push(self.settle_one(due));
                 }
-            };
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => {}
-                () = self.nudge.notified() => {}
-                () = sleep(pause) => {}
+            }
+            let mut room = PAYMENTS_UNDER_WAY_MAX;
+            let rest = sleep(self.every);
+            tokio::pin!(rest);
+            while is_all || room <= ids.len() {
+                room = PAYMENTS_UNDER_WAY_MAX / 2; // not for each one that ends
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => break,
+                    Some(id) = under_way.next() => drop(ids.remove(&id)),
+                    () = self.nudge.notified() => break,
+                    () = &mut rest => break,
+                }
             }
         }
+        while under_way.next().await.is_some() {}
         Ok(())
+    }
+
+    async fn look(&self, max: usize) -> Vec<Due> {
+        match self.store.due(max).await {
+            Ok(due) => due,
+            Err(error) => {
+                let error = anyhow::Error::from(error);
+                tracing::warn!("payments cannot be looked for: {error:#}");
+                Vec::new()
+            }
+        }
+    }
+
+    /// Settles a payment; one that stays in doubt is not asked about again before a pause.
+    async fn settle_one(&self, due: Due) -> PaymentId {
+        match self.settle(&due).await {
+            Ok(Ended::Settled) => self.written.notify_one(),
+            Ok(Ended::InDoubt) => {
+                metrics::payments_in_doubt(1);
+                sleep(self.every).await;
+                metrics::payments_in_doubt(-1);
+            }
+            Err(error) => {
+                let error = anyhow::Error::from(error);
+                tracing::warn!(order.id = %due.id.order, "a payment was not settled: {error:#}");
+            }
+        }
+        due.id
     }
 
     /// Settles a bounded number of payments, at once. Running it twice, also at the same time, is
@@ -86,7 +130,6 @@ impl Settle {
                 Ended::InDoubt => step.in_doubt += 1,
             }
         }
-        metrics::payments_in_doubt(step.in_doubt);
         if 0 < step.settled {
             self.written.notify_one();
         }
@@ -95,7 +138,8 @@ impl Settle {
 
     async fn settle(&self, due: &Due) -> Result<Ended, StoreError> {
         let answer = match due.need {
-            Need::Charge | Need::Answer => self.verdict(due).await.map(Some),
+            Need::Charge => self.charged(due).await.map(Some),
+            Need::Answer => self.in_time(self.payments.void(due.id)).await.map(Some),
             Need::Refund => self
                 .in_time(self.payments.refund(due.id))
                 .await
@@ -122,22 +166,16 @@ impl Settle {
         Ok(Ended::Settled)
     }
 
-    async fn verdict(&self, due: &Due) -> Result<Verdict, PaymentError> {
+    async fn charged(&self, due: &Due) -> Result<Verdict, PaymentError> {
         if let Some(verdict) = self.in_time(self.payments.look_up(due.id)).await? {
             return Ok(verdict);
         }
-        match due.need {
-            Need::Charge => {
-                let charge = Charge {
-                    id: due.id,
-                    amount: due.amount,
-                    token: due.token.clone(),
-                };
-                self.in_time(self.payments.charge(&charge)).await
-            }
-            // The order is over and the provider never heard of the attempt: nothing was taken.
-            Need::Answer | Need::Refund => Ok(Verdict::Declined),
-        }
+        let charge = Charge {
+            id: due.id,
+            amount: due.amount,
+            token: due.token.clone(),
+        };
+        self.in_time(self.payments.charge(&charge)).await
     }
 
     async fn in_time<T>(

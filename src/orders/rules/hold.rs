@@ -7,7 +7,8 @@ use crate::base::time::Timestamp;
 use crate::event::money::Money;
 use crate::event::{Event, HoldPlaced};
 use crate::orders::rules::{
-    Buyer, Decision, Hold, HoldState, Refusal, SeatsTaken, Section, Taken, Terms, Write, seats,
+    Buyer, Carts, Decision, Hold, HoldState, Refusal, SeatsTaken, Section, Taken, Terms, Write,
+    seats,
 };
 
 /// A fan asks for seats.
@@ -39,7 +40,7 @@ pub struct Facts {
     /// What the operator decided.
     pub terms: Terms,
     /// The ticket's live holds whose time is not over.
-    pub live: Vec<HoldId>,
+    pub live: Carts,
     /// Whether the ticket has an order that counts.
     pub ordered: bool,
     /// Whether any seat of the show is free or held.
@@ -88,10 +89,13 @@ pub fn decide(
     now: Timestamp,
 ) -> Result<Decision<Hold>, Refusal> {
     let buyer = &request.buyer;
+    if facts.terms.is_cancelled {
+        return Err(Refusal::ShowCancelled);
+    }
     if facts.ordered {
         return Err(Refusal::TurnOver);
     }
-    if facts.terms.holds_per_ticket as usize <= facts.live.len() {
+    if facts.terms.holds_per_ticket as usize <= facts.live.holds.len() {
         return Err(Refusal::TooManyHolds(facts.live.clone()));
     }
     let (seats, total) = choose(facts, &request.wish)?;
@@ -242,8 +246,9 @@ mod tests {
                 show,
                 hold_ms: 240_000,
                 holds_per_ticket: 1,
+                is_cancelled: false,
             },
-            live: Vec::new(),
+            live: Carts::default(),
             ordered: false,
             left: true,
             offer,
@@ -362,8 +367,12 @@ mod tests {
     fn a_ticket_has_so_many_holds_and_one_order() {
         let hold = IdSource::seeded(2).hold(NOW);
         let mut facts = best(true, &[1, 2]);
-        facts.live = vec![hold];
-        assert_eq!(ask(&facts, two()), Err(Refusal::TooManyHolds(vec![hold])));
+        facts.live = Carts {
+            holds: vec![hold],
+            until: NOW,
+        };
+        let live = facts.live.clone();
+        assert_eq!(ask(&facts, two()), Err(Refusal::TooManyHolds(live)));
         facts.ordered = true;
         assert_eq!(ask(&facts, two()), Err(Refusal::TurnOver));
     }

@@ -1,4 +1,5 @@
-//! How a hold ends without an order: its time runs out, or the fan gives it back.
+//! How a hold ends without an order: its time runs out, the fan gives it back, or its show is
+//! cancelled.
 
 use crate::base::ids::{FanId, ShowId};
 use crate::base::time::Timestamp;
@@ -26,6 +27,14 @@ pub fn expire(hold: &Hold, now: Timestamp) -> Decision<()> {
         return Decision::unchanged(());
     }
     end(hold, HoldState::Expired, "expired")
+}
+
+/// Ends a hold because its show was cancelled. Repeating it changes nothing.
+pub fn cancel(hold: &Hold) -> Decision<()> {
+    if hold.state != HoldState::Live {
+        return Decision::unchanged(());
+    }
+    end(hold, HoldState::Released, "cancelled")
 }
 
 fn end(hold: &Hold, state: HoldState, reason: &str) -> Decision<()> {
@@ -87,6 +96,8 @@ mod tests {
             Decision::unchanged(())
         );
 
+        assert_eq!(cancel(&hold).writes.len(), 3);
+        assert_eq!(cancel(expired), Decision::unchanged(()));
         let give_back = |hold: &Hold, fan| release(Some(hold), FanId([fan; 16]), &hold.show);
         assert_eq!(give_back(&hold, 9), Err(Refusal::NoSuchHold));
         assert_eq!(give_back(&hold, 1).unwrap().writes.len(), 3);

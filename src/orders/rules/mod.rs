@@ -6,14 +6,18 @@
 //! order   pending ──► confirmed       (its seats are sold)
 //!           └───────► declined ──► confirmed  (approved late, the seats were still free)
 //!                        └───────► refunded   (approved late, they were not)
+//!         pending | confirmed ──► cancelled   (by an operator; its seats are free again)
+//!                                    └──► refunded  (money was taken, and went back)
 //! ```
 //!
-//! Each file decides one kind of request: `hold.rs`, `hold_end.rs`, `order.rs` and `payment.rs`;
-//! `seats.rs` chooses seats. A decision is a list of [`Write`]s that the store carries out in one transaction, events
-//! included, so that a state and its event are one fact. A [`Refusal`] writes nothing.
+//! Each file decides one kind of request: `hold.rs`, `hold_end.rs`, `order.rs`, `payment.rs` and
+//! `cancel.rs`; `seats.rs` chooses seats. A decision is a list of [`Write`]s that the store carries
+//! out in one transaction, events included, so that a state and its event are one fact. A
+//! [`Refusal`] writes nothing.
 //!
 //! Absent on purpose: clocks, chance, SQL and HTTP.
 
+pub mod cancel;
 pub mod hold;
 pub mod hold_end;
 pub mod order;
@@ -47,6 +51,8 @@ pub struct Terms {
     pub hold_ms: u64,
     /// Live holds that one ticket may have.
     pub holds_per_ticket: u32,
+    /// Whether the show was cancelled: nothing more is sold.
+    pub is_cancelled: bool,
 }
 
 /// A part of the house with one price.
@@ -149,7 +155,9 @@ pub enum Status {
     Confirmed,
     /// Not paid; the seats are free.
     Declined,
-    /// Paid too late and paid back.
+    /// Taken back by an operator; what was paid has not gone back yet.
+    Cancelled,
+    /// Paid back: the approval came too late, or the order was cancelled.
     Refunded,
 }
 
@@ -158,7 +166,7 @@ impl Status {
     pub const fn counts(self) -> bool {
         match self {
             Self::Pending | Self::Confirmed => true,
-            Self::Declined | Self::Refunded => false,
+            Self::Declined | Self::Cancelled | Self::Refunded => false,
         }
     }
 
@@ -168,6 +176,7 @@ impl Status {
             Self::Pending => "pending",
             Self::Confirmed => "confirmed",
             Self::Declined => "declined",
+            Self::Cancelled => "cancelled",
             Self::Refunded => "refunded",
         }
     }
@@ -182,6 +191,10 @@ pub enum Reason {
     PaymentUnknown,
     /// The money came when the seats had gone.
     ApprovedTooLate,
+    /// An operator took the order back.
+    CancelledByOperator,
+    /// The whole show was cancelled.
+    ShowCancelled,
 }
 
 impl Reason {
@@ -191,6 +204,8 @@ impl Reason {
             Self::PaymentDeclined => "payment-declined",
             Self::PaymentUnknown => "payment-unknown",
             Self::ApprovedTooLate => "approved-too-late",
+            Self::CancelledByOperator => "cancelled-by-operator",
+            Self::ShowCancelled => "show-cancelled",
         }
     }
 }
@@ -228,7 +243,7 @@ pub enum PaymentState {
     Approved,
     /// The provider refused.
     Declined,
-    /// The provider took the money too late: it has to go back.
+    /// The provider took the money, and it has to go back.
     Refunding,
     /// The money went back.
     Refunded,
@@ -259,8 +274,10 @@ pub enum Write {
     },
     /// The hold's seats are sold. There must be as many as given.
     Sell(HoldId, usize),
-    /// The hold's seats are free. There must be as many as given.
+    /// The hold's seats, which were held, are free. There must be as many as given.
     Free(HoldId, usize),
+    /// The hold's seats, which were sold, are free. There must be as many as given.
+    Return(HoldId, usize),
     /// The hold as it is now.
     Hold(Hold),
     /// The order as it is now.
@@ -305,8 +322,8 @@ pub enum Refusal {
     SoldOut,
     /// Too few of the seats are free.
     SeatsTaken(SeatsTaken),
-    /// The ticket has as many live holds as it may have: these.
-    TooManyHolds(Vec<HoldId>),
+    /// The ticket has as many live holds as it may have.
+    TooManyHolds(Carts),
     /// The ticket's one order exists.
     TurnOver,
     /// The hold's time is over, or it was given back.
@@ -315,6 +332,19 @@ pub enum Refusal {
     HoldOrdered,
     /// The provider has not answered the last attempt yet.
     PaymentInProgress,
+    /// The order was declined: there is nothing to take back.
+    OrderOver,
+    /// The show was cancelled.
+    ShowCancelled,
+}
+
+/// A ticket's live holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Carts {
+    /// The holds.
+    pub holds: Vec<HoldId>,
+    /// When the last of them ends.
+    pub until: Timestamp,
 }
 
 /// Which seats are not to be had.

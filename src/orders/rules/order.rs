@@ -72,6 +72,9 @@ pub fn place(
     if let Some(order) = &facts.order {
         return Ok(Decision::unchanged(Placed::Again(order.clone())));
     }
+    if facts.terms.is_cancelled {
+        return Err(Refusal::ShowCancelled);
+    }
     if facts.ordered {
         return Err(Refusal::TurnOver);
     }
@@ -135,7 +138,9 @@ pub fn pay(
     let order = of_fan(order, &request.buyer.show, request.buyer.fan)?;
     match order.status {
         Status::Pending => {}
-        Status::Confirmed | Status::Refunded => return Ok(Decision::unchanged(order.clone())),
+        Status::Confirmed | Status::Cancelled | Status::Refunded => {
+            return Ok(Decision::unchanged(order.clone()));
+        }
         Status::Declined => return Err(Refusal::HoldEnded),
     }
     if last.is_some_and(|payment| payment.state == PaymentState::Asked) {

@@ -54,12 +54,18 @@ pub enum Settled {
 
 /// Decides what a provider's answer leads to. Repeating it changes nothing.
 pub fn answered(facts: &Facts, verdict: &Verdict, now: Timestamp) -> Decision<Settled> {
-    if facts.payment.state != PaymentState::Asked {
-        return Decision::unchanged(Settled::Before);
-    }
-    match verdict {
-        Verdict::Approved { reference } => approved(facts, reference, now),
-        Verdict::Declined => declined(facts, now),
+    match (facts.payment.state, verdict) {
+        (PaymentState::Asked, Verdict::Approved { reference }) => approved(facts, reference, now),
+        (PaymentState::Asked, Verdict::Declined) => declined(facts, now),
+        // The provider took back its no. The fan may have paid in another way since.
+        (PaymentState::Declined, Verdict::Approved { reference }) => Decision {
+            answer: Settled::Refunding,
+            writes: vec![turned(facts, PaymentState::Refunding, reference, now)],
+        },
+        (PaymentState::Declined, Verdict::Declined)
+        | (PaymentState::Approved | PaymentState::Refunding | PaymentState::Refunded, _) => {
+            Decision::unchanged(Settled::Before)
+        }
     }
 }
 
@@ -74,16 +80,9 @@ fn approved(facts: &Facts, reference: &str, now: Timestamp) -> Decision<Settled>
             to: Taken::Sold,
         }),
         // Confirmed: a second attempt of a paid order cannot begin, but no fan pays twice.
-        Status::Declined | Status::Confirmed | Status::Refunded => None,
+        Status::Declined | Status::Confirmed | Status::Cancelled | Status::Refunded => None,
     };
-    let payment = |state| {
-        Write::Payment(Payment {
-            state,
-            reference: Some(reference.to_owned()),
-            at: now,
-            ..facts.payment.clone()
-        })
-    };
+    let payment = |state| turned(facts, state, reference, now);
     let Some(seats) = seats else {
         return Decision {
             answer: Settled::Refunding,
@@ -101,6 +100,16 @@ fn approved(facts: &Facts, reference: &str, now: Timestamp) -> Decision<Settled>
             Write::Order(confirmed),
         ],
     }
+}
+
+/// The attempt, which took money, in another state.
+fn turned(facts: &Facts, state: PaymentState, reference: &str, now: Timestamp) -> Write {
+    Write::Payment(Payment {
+        state,
+        reference: Some(reference.to_owned()),
+        at: now,
+        ..facts.payment.clone()
+    })
 }
 
 fn declined(facts: &Facts, now: Timestamp) -> Decision<Settled> {
@@ -178,15 +187,18 @@ pub fn refunded(facts: &Facts, now: Timestamp) -> Decision<bool> {
         at: now,
         ..facts.payment.clone()
     })];
-    match facts.order.status {
-        Status::Declined => {
-            let order = &facts.order;
-            let refunded = order.turned(Status::Refunded, Some(Reason::ApprovedTooLate), now);
-            let event = Event::OrderRefunded(refunded.facts(&facts.terms));
-            writes.push(Write::Event(refunded.version, event));
-            writes.push(Write::Order(refunded));
-        }
-        Status::Pending | Status::Confirmed | Status::Refunded => {}
+    let order = &facts.order;
+    let reason = match order.status {
+        Status::Declined => Some(Reason::ApprovedTooLate),
+        Status::Cancelled => order.reason,
+        // A second charge of a paid order goes back without a word about the order.
+        Status::Pending | Status::Confirmed | Status::Refunded => None,
+    };
+    if reason.is_some() {
+        let refunded = order.turned(Status::Refunded, reason, now);
+        let event = Event::OrderRefunded(refunded.facts(&facts.terms));
+        writes.push(Write::Event(refunded.version, event));
+        writes.push(Write::Order(refunded));
     }
     Decision {
         answer: true,
@@ -242,6 +254,7 @@ mod tests {
                 show,
                 hold_ms: 1_000,
                 holds_per_ticket: 1,
+                is_cancelled: false,
             },
             payment: Payment {
                 id: PaymentId {
@@ -277,7 +290,7 @@ mod tests {
 
     #[test]
     fn each_answer_leads_where_it_should() {
-        use Status::{Confirmed, Declined, Pending, Refunded};
+        use Status::{Cancelled, Confirmed, Declined, Pending, Refunded};
         let (yes, no, late) = (approved(), Verdict::Declined, UNTIL);
         for (status, attempt, verdict, now, settled, events) in [
             (
@@ -316,6 +329,8 @@ mod tests {
             (Declined, 1, &yes, late, Settled::Refunding, vec![]),
             (Declined, 1, &no, late, Settled::Declined, vec![]),
             (Confirmed, 2, &yes, NOW, Settled::Refunding, vec![]),
+            (Cancelled, 1, &yes, NOW, Settled::Refunding, vec![]),
+            (Cancelled, 1, &no, NOW, Settled::Declined, vec![]),
             (Refunded, 2, &no, NOW, Settled::Declined, vec![]),
         ] {
             let facts = facts(status, PaymentState::Asked, attempt);
@@ -326,6 +341,10 @@ mod tests {
         let known = facts(Confirmed, PaymentState::Approved, 1);
         let before = Decision::unchanged(Settled::Before);
         assert_eq!(answered(&known, &yes, NOW), before);
+        let taken_back = self::facts(Pending, PaymentState::Declined, 1);
+        assert_eq!(answered(&taken_back, &no, NOW), before);
+        let money = answered(&taken_back, &yes, NOW);
+        assert_eq!(money.answer, Settled::Refunding);
         let retakable = Facts {
             retakable: true,
             ..facts(Declined, PaymentState::Asked, 1)
@@ -364,6 +383,11 @@ mod tests {
     fn money_goes_back_once() {
         let due = facts(Status::Declined, PaymentState::Refunding, 1);
         let told = outcome(&due, &refunded(&due, NOW).writes);
+        assert_eq!((told.0, told.2), (Status::Refunded, vec!["OrderRefunded"]));
+        let mut cancelled = facts(Status::Cancelled, PaymentState::Refunding, 1);
+        cancelled.order.reason = Some(Reason::ShowCancelled);
+        let told = outcome(&cancelled, &refunded(&cancelled, NOW).writes);
+        assert_eq!(told.1, Some(Reason::ShowCancelled), "why it was cancelled");
         assert_eq!((told.0, told.2), (Status::Refunded, vec!["OrderRefunded"]));
         let done = facts(Status::Refunded, PaymentState::Refunded, 1);
         assert_eq!(refunded(&done, NOW), Decision::unchanged(false));

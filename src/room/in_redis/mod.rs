@@ -19,18 +19,20 @@ use async_trait::async_trait;
 
 use crate::base::ids::ShowId;
 use crate::base::limits::{CHECK_DEADLINE_MS, ROOM_DEADLINE_MS};
-use crate::driver::redis::{Input, Redis, RedisError, Script};
+use crate::base::outage::Outage;
+use crate::driver::redis::{Input, Redis, RedisError, Script, Settings};
 use crate::room::in_redis::ask::{Args, Ask};
 use crate::room::in_redis::scripts::{Name, ScriptClock};
 use crate::room::keys::SHOWS;
 use crate::room::model::command::{Command, Outcome};
-use crate::room::{Store, StoreError};
+use crate::room::{Away, Store, StoreError};
 
 /// Rooms in a Redis or Valkey server.
 #[derive(Debug)]
 pub struct InRedis {
     redis: Redis,
     scripts: BTreeMap<Name, Script>,
+    split_brain_ms: u64,
 }
 
 /// Which connection a command takes, and how long its answer may take.
@@ -40,10 +42,35 @@ enum Lane {
 }
 
 impl InRedis {
-    /// Rooms in the server at this address.
+    /// Rooms in the servers at this address. Nobody is asked yet.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] where it cannot be reached or must not be used.
+    /// [`RedisError::Address`] where it is no address.
+    pub fn open(settings: &Settings, clock: ScriptClock) -> Result<Self, RedisError> {
+        let scripts = Name::ALL.map(|name| (name, name.script(clock)));
+        let redis = Redis::open(settings)?;
+        Ok(Self {
+            split_brain_ms: match redis.may_fail_over() {
+                true => settings.split_brain_ms,
+                false => 0, // nobody takes its place while it lives
+            },
+            redis,
+            scripts: scripts.into(),
+        })
+    }
+
+    /// Whether every server can be used now.
+    ///
+    /// # Errors
+    /// [`RedisError`], which says whether waiting helps.
+    pub async fn look(&self) -> Result<(), RedisError> {
+        self.redis.look().await
+    }
+
+    /// Rooms in the servers at this address, which must be there.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] where one cannot be reached or must not be used.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         Self::connect_on(url, ScriptClock::Server).await
     }
@@ -53,18 +80,42 @@ impl InRedis {
     /// # Errors
     /// As [`InRedis::connect`].
     pub async fn connect_on(url: &str, clock: ScriptClock) -> Result<Self, StoreError> {
-        let scripts = Name::ALL.map(|name| (name, name.script(clock)));
-        Ok(Self {
-            redis: Redis::connect(url).await.map_err(failed)?,
-            scripts: scripts.into(),
-        })
+        let settings = Settings {
+            url: url.to_owned(),
+            ..Settings::default()
+        };
+        let rooms = Self::open(&settings, clock).map_err(failed)?;
+        rooms.look().await.map_err(failed)?;
+        Ok(rooms)
+    }
+
+    /// What went wrong, by name: the key that holds something else than ours, or else all of them.
+    async fn about(&self, show: &ShowId, name: Name, error: RedisError) -> StoreError {
+        let source = match failed(error) {
+            StoreError::Corrupt(source) => source,
+            other => return other,
+        };
+        for key in name.keys() {
+            let (named, ours) = (key.of(show), key.kind());
+            let command = redis::cmd("TYPE").arg(&named).take();
+            let Ok(redis::Value::SimpleString(kind)) = self.redis.command(&named, &command).await
+            else {
+                continue;
+            };
+            if kind != ours && kind != "none" {
+                let found = format!("{name:?}: {named} holds a {kind}, not a {ours}");
+                return StoreError::Corrupt(source.context(found));
+            }
+        }
+        StoreError::Corrupt(source.context(format!("{name:?} on {}", keys_of(show, name))))
     }
 
     /// Remembers the show before its first room begins: a room that is not listed would be mended by
-    /// nobody, a listed show without a room is mended at once.
+    /// nobody, a listed show without a room is mended at once. Where keys are spread over servers the
+    /// list may be lost and the rooms not; so there it is said again by whoever copies the ledger.
     async fn list(&self, show: &ShowId) -> Result<(), StoreError> {
         let command = redis::cmd("SADD").arg(SHOWS).arg(show.as_str()).take();
-        self.redis.command(&command).await.map_err(failed)?;
+        self.redis.command(SHOWS, &command).await.map_err(failed)?;
         Ok(())
     }
 }
@@ -73,7 +124,7 @@ impl InRedis {
 impl Store for InRedis {
     async fn apply(&self, show: &ShowId, command: &Command) -> Result<Outcome, StoreError> {
         let Ask { name, args } = ask::ask(command);
-        if name == Name::MendBegin {
+        if name == Name::MendBegin || (name == Name::Ledger && self.redis.is_spread()) {
             self.list(show).await?;
         }
         let Args(args) = args;
@@ -83,15 +134,18 @@ impl Store for InRedis {
             Lane::Request(deadline) => self.redis.run_for_request(script, &input, deadline).await,
             Lane::Step => self.redis.run_for_step(script, &input).await,
         };
-        let value = value.map_err(|error| about(show, name, error))?;
+        let value = match value {
+            Ok(value) => value,
+            Err(error) => return Err(self.about(show, name, error).await),
+        };
         answer::answer(name, value)
-            .with_context(|| format!("{show}: the answer of {name:?}"))
+            .with_context(|| format!("the answer of {name:?} on {}", keys_of(show, name)))
             .map_err(StoreError::Corrupt)
     }
 
     async fn shows(&self) -> Result<Vec<ShowId>, StoreError> {
         let command = redis::cmd("SMEMBERS").arg(SHOWS).take();
-        let value = self.redis.command(&command).await.map_err(failed)?;
+        let value = self.redis.command(SHOWS, &command).await.map_err(failed)?;
         let names: Vec<String> = redis::from_redis_value(value)
             .map_err(|error| StoreError::Corrupt(anyhow!("{SHOWS}: {error}")))?;
         let mut shows = names
@@ -101,6 +155,10 @@ impl Store for InRedis {
             .map_err(|error| StoreError::Corrupt(anyhow!("{SHOWS}: {error}")))?;
         shows.sort();
         Ok(shows)
+    }
+
+    fn split_brain_ms(&self) -> u64 {
+        self.split_brain_ms
     }
 }
 
@@ -132,22 +190,19 @@ fn lane(name: Name) -> Lane {
     }
 }
 
-/// What went wrong, by name: which key it was about, where that is known.
-fn about(show: &ShowId, name: Name, error: RedisError) -> StoreError {
+/// The keys of a script, for people.
+fn keys_of(show: &ShowId, name: Name) -> String {
     let keys: Vec<String> = name.keys().iter().map(|key| key.of(show)).collect();
-    match failed(error) {
-        StoreError::Corrupt(source) => {
-            StoreError::Corrupt(source.context(format!("{name:?} on {}", keys.join(", "))))
-        }
-        other => other,
-    }
+    keys.join(", ")
 }
 
 fn failed(error: RedisError) -> StoreError {
     match error {
         RedisError::Foreign(_) => StoreError::Corrupt(error.into()),
-        RedisError::Address(_) | RedisError::Away(_) | RedisError::Unfit(_) => {
-            StoreError::Unavailable(error.into())
+        RedisError::Address(_) | RedisError::Away { .. } | RedisError::Elsewhere(_) => {
+            let outage = error.outage().unwrap_or(Outage::Away);
+            let failure = error.into();
+            StoreError::Unavailable(Away { outage, failure })
         }
     }
 }

@@ -1,8 +1,17 @@
-//! ...with real servers and cut cables?
+//! Do the promises hold with real servers and cut cables?
 
 mod crew;
+mod deployed;
 mod election;
 mod lines;
+mod loss;
+mod redis_cluster;
+mod redis_lanes;
+mod redis_outages;
+mod redis_sentinel;
+mod redis_start;
+mod redis_users;
+mod site;
 mod stalls;
 mod verdict;
 mod wrong_clock;

@@ -78,6 +78,7 @@ pub(crate) async fn judge(name: String, lines: &Lines, deaths: &[Death]) -> Outc
     std::fs::write(&history, lines.history()).unwrap();
     let paths = Paths {
         data_dir: folder.to_owned(),
+        database: None,
         histories: vec![history],
     };
     let mut verdicts = check::judge(&check::load(&paths).await.unwrap());

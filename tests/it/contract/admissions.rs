@@ -11,6 +11,12 @@ use catraca::room::{self, Rooms};
 use catraca::stock::used::{GROUP, Used};
 
 use crate::contract::desk::{Desk, facts};
+use crate::support::database::on_every_database;
+
+on_every_database! {
+    Desk:
+    a_confirmed_order_uses_its_fans_turn_once_the_room_is_back,
+}
 
 /// A room that remembers whose turns are used, and can be away.
 #[derive(Debug, Default)]
@@ -48,9 +54,7 @@ fn using(desk: &Desk, room: &Arc<Room>) -> Consuming<Used> {
     Consuming::new(used, desk.log(), desk.inbox(), desk.time())
 }
 
-#[tokio::test]
-async fn a_confirmed_order_uses_its_fans_turn_once_the_room_is_back() {
-    let desk = Desk::open().await;
+async fn a_confirmed_order_uses_its_fans_turn_once_the_room_is_back(desk: Desk) {
     let room = Arc::new(Room::default());
     let order = facts(desk.order());
     let fan: FanId = order.customer.id.parse().unwrap();

@@ -25,22 +25,22 @@ use crate::support::redis::Server;
 /// Longest wait for anything here.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-struct World {
-    rooms: Rooms,
-    shows: Arc<dyn Store>,
-    admitter: Admitter,
-    show: ShowId,
-    ids: IdSource,
+pub(super) struct World {
+    pub(super) rooms: Rooms,
+    pub(super) shows: Arc<dyn Store>,
+    pub(super) admitter: Admitter,
+    pub(super) show: ShowId,
+    pub(super) ids: IdSource,
 }
 
 impl World {
-    async fn open(folder: &Path) -> Self {
+    pub(super) async fn open(folder: &Path) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let room = InMemory::open(&folder.join("room.db"), clock).await;
         Self::open_on(folder, Arc::new(room.unwrap())).await
     }
 
-    async fn open_on(folder: &Path, room: Arc<dyn room::Store>) -> Self {
+    pub(super) async fn open_on(folder: &Path, room: Arc<dyn room::Store>) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let db = Sqlite::open(&folder.join("catraca.db"), CATRACA)
             .await
@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    fn change(&self, action: &str) -> Change {
+    pub(super) fn change(&self, action: &str) -> Change {
         Change {
             who: "test".to_owned(),
             role: "admin".to_owned(),
@@ -75,7 +75,7 @@ impl World {
         }
     }
 
-    async fn create(&self, settings: &str) {
+    pub(super) async fn create(&self, settings: &str) {
         let settings = serde_json::from_str(settings).unwrap();
         let put = self
             .shows
@@ -85,7 +85,7 @@ impl World {
         assert!(matches!(put, Put::Created(_)));
     }
 
-    async fn verb(&mut self, state: RoomState) {
+    pub(super) async fn verb(&mut self, state: RoomState) {
         self.shows
             .verb(&self.show, &self.change(state.word()), state.word())
             .await
@@ -101,7 +101,7 @@ impl World {
         .await;
     }
 
-    async fn step_until(&mut self, done: impl AsyncFn(&Self) -> bool) {
+    pub(super) async fn step_until(&mut self, done: impl AsyncFn(&Self) -> bool) {
         let stepping = async {
             while !done(self).await {
                 let pause = self.admitter.step().await;
@@ -114,7 +114,7 @@ impl World {
     }
 
     /// One fan is inside, and SQL knows it.
-    async fn admit_and_copy(&mut self) -> FanId {
+    pub(super) async fn admit_and_copy(&mut self) -> FanId {
         self.create(SHOW).await;
         self.verb(RoomState::Open).await;
         let fan = self.join().await;
@@ -128,7 +128,7 @@ impl World {
         fan
     }
 
-    async fn join(&self) -> FanId {
+    pub(super) async fn join(&self) -> FanId {
         let fan = self.ids.fan();
         let joining = Joining {
             fan,
@@ -139,7 +139,7 @@ impl World {
         fan
     }
 
-    async fn is_admitted(&self, fan: FanId) -> bool {
+    pub(super) async fn is_admitted(&self, fan: FanId) -> bool {
         matches!(
             self.rooms.claim(&self.show, fan).await,
             Ok(Claimed::Admitted { .. })

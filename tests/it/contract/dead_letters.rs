@@ -7,10 +7,16 @@ use catraca::notify::step::Replayed;
 
 use crate::contract::desk::{Desk, facts};
 use crate::contract::provider::{Mood, Provider, confirm};
+use crate::support::database::on_every_database;
 
-#[tokio::test]
-async fn what_can_never_be_sent_is_set_aside_at_once() {
-    let desk = Desk::open().await;
+on_every_database! {
+    Desk:
+    what_can_never_be_sent_is_set_aside_at_once,
+    a_replay_sends_once,
+    an_older_event_than_was_told_is_reported_and_not_sent,
+}
+
+async fn what_can_never_be_sent_is_set_aside_at_once(desk: Desk) {
     let mailbox = desk.mailbox().await;
     let nowhere = Order {
         customer: Customer {
@@ -41,9 +47,7 @@ async fn what_can_never_be_sent_is_set_aside_at_once() {
     assert!(letters.iter().all(|l| !l.because.reason.contains('@')));
 }
 
-#[tokio::test]
-async fn a_replay_sends_once() {
-    let desk = Desk::open().await;
+async fn a_replay_sends_once(desk: Desk) {
     let provider = Provider::of(&desk, Mood::Fails(Failure::Permanent("no".into())));
     confirm(&desk, 4).await;
     desk.relay_all().await;
@@ -66,9 +70,7 @@ async fn a_replay_sends_once() {
     assert_eq!(letter.replayed_at, Some(desk.clock.now()));
 }
 
-#[tokio::test]
-async fn an_older_event_than_was_told_is_reported_and_not_sent() {
-    let desk = Desk::open().await;
+async fn an_older_event_than_was_told_is_reported_and_not_sent(desk: Desk) {
     let provider = Provider::of(&desk, Mood::Fails(Failure::Permanent("no".into())));
     let order = confirm(&desk, 2).await;
     desk.relay_all().await;

@@ -3,43 +3,62 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use catraca::app::database::{Database, Stores};
 use catraca::base::ids::{EventId, FanId, IdSource, OrderId};
 use catraca::base::time::{Clock, ManualClock, Timestamp};
-use catraca::driver::schema::CATRACA;
-use catraca::driver::sqlite::Sqlite;
 use catraca::event::money::Money;
 use catraca::event::{Customer, Envelope, Event, Order, ShowFacts};
+use catraca::log::Subscriber;
 use catraca::log::consume::Consuming;
 use catraca::log::inbox::Inbox;
-use catraca::log::outbox_in_sqlite::append;
-use catraca::log::{Subscriber, in_sqlite, inbox_in_sqlite};
+use catraca::notify::Sender;
 use catraca::notify::step::Notifier;
 use catraca::notify::via_mailbox::ViaMailbox;
-use catraca::notify::{self, Sender};
-use catraca::relay::step::Relay;
-use catraca::relay::{self, step::Settings};
+use catraca::relay::step::{Relay, Settings};
+use tempfile::TempDir;
+
+use crate::support::database::{self, End};
 
 pub(crate) const T0: Timestamp = Timestamp::from_unix_ms(1_800_000_000_000);
 
 /// What a test of the log works with.
 #[derive(Debug)]
 pub(crate) struct Desk {
-    pub(crate) folder: tempfile::TempDir,
-    pub(crate) db: Sqlite,
+    pub(crate) folder: TempDir,
+    pub(crate) db: Database,
+    pub(crate) stores: Stores,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) ids: IdSource,
 }
 
 impl Desk {
-    pub(crate) async fn open() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("catraca.db");
+    pub(crate) async fn open(db: Database, folder: TempDir) -> Self {
+        let clock = Arc::new(ManualClock::at(T0));
+        let time: Arc<dyn Clock> = clock.clone();
         Self {
-            db: Sqlite::open(&path, CATRACA).await.unwrap(),
+            stores: db.stores(&time, &Arc::new(IdSource::seeded(8))),
+            db,
             folder,
-            clock: Arc::new(ManualClock::at(T0)),
+            clock,
             ids: IdSource::seeded(7),
         }
+    }
+
+    /// One on SQLite, for cases about time: they take so many steps that a server is slow.
+    pub(crate) async fn at_home() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let db = database::in_sqlite(folder.path()).await;
+        Self::open(db, folder).await
+    }
+
+    /// Another one on the same backend.
+    pub(crate) async fn another(&self) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let db = match &self.db {
+            Database::Sqlite(_) => database::in_sqlite(folder.path()).await,
+            Database::Postgres(_) => database::in_postgres().await.unwrap(),
+        };
+        Self::open(db, folder).await
     }
 
     pub(crate) fn time(&self) -> Arc<dyn Clock> {
@@ -73,16 +92,13 @@ impl Desk {
     /// Writes an event as an order's transaction does.
     pub(crate) async fn write(&self, event: Event, version: u64) -> EventId {
         let envelope = self.envelope(event, version);
-        let mut tx = self.db.write.begin().await.unwrap();
-        append(&mut tx, &envelope).await.unwrap();
-        tx.commit().await.unwrap();
+        database::append(&self.db, std::slice::from_ref(&envelope), End::Commit).await;
         envelope.id
     }
 
     pub(crate) fn relay(&self, holder: &str) -> Relay {
-        let store = relay::in_sqlite::InSqlite::new(self.db.clone(), self.time());
-        let settings = Settings::default();
-        Relay::new(Arc::new(store), self.time(), holder.to_owned(), settings)
+        let store = self.stores.relay.clone();
+        Relay::new(store, self.time(), holder.to_owned(), Settings::default())
     }
 
     /// Puts everything that is in the outbox into the log.
@@ -93,16 +109,15 @@ impl Desk {
     }
 
     pub(crate) fn log(&self) -> Arc<dyn Subscriber> {
-        Arc::new(in_sqlite::InSqlite::new(self.db.clone(), self.time()))
+        self.stores.log.clone()
     }
 
     pub(crate) fn inbox(&self) -> Arc<dyn Inbox> {
-        Arc::new(inbox_in_sqlite::InSqlite::new(self.db.clone(), self.time()))
+        self.stores.inbox.clone()
     }
 
     pub(crate) fn notifier(&self, sender: Arc<dyn Sender>) -> Notifier {
-        let notices = notify::in_sqlite::InSqlite::new(self.db.clone(), self.time());
-        Notifier::new(self.inbox(), Arc::new(notices), sender)
+        Notifier::new(self.inbox(), self.stores.sent.clone(), sender)
     }
 
     /// A notifier at work, as a new process would have it.
@@ -130,15 +145,12 @@ impl Desk {
         names
     }
 
-    pub(crate) async fn count(&self, sql: &'static str) -> i64 {
-        sqlx::query_scalar(sql)
-            .fetch_one(&self.db.read)
-            .await
-            .unwrap()
+    pub(crate) async fn count(&self, sql: &str) -> i64 {
+        database::count(&self.db, sql).await
     }
 
-    pub(crate) async fn run(&self, sql: &'static str) {
-        sqlx::raw_sql(sql).execute(&self.db.write).await.unwrap();
+    pub(crate) async fn run(&self, sql: &str) {
+        database::run(&self.db, sql).await;
     }
 }
 

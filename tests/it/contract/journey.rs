@@ -1,43 +1,51 @@
 //! Journeys: for an order that stopped anywhere, the stage is named, and since when.
 
-use std::sync::Arc;
-
 use catraca::base::ids::OrderId;
 use catraca::base::limits::PARTITIONS;
 use catraca::base::time::{Clock, Timestamp};
 use catraca::event::Event;
 use catraca::journey::Journeys;
 use catraca::journey::fold::{Journey, Stage, State, Station};
-use catraca::journey::in_sqlite::InSqlite;
 use catraca::journey::text::text;
 use catraca::log::patience::Failure;
 
 use crate::contract::desk::{Desk, T0, facts};
 use crate::contract::provider::{Mood, Provider, transient};
+use crate::support::database::on_every_database;
+
+on_every_database! {
+    Desk:
+    an_order_that_nobody_placed_has_no_journey,
+    it_stops_at_the_order_while_nobody_has_paid,
+    it_stops_at_the_outbox_where_an_event_is_missing,
+    it_stops_at_the_log_until_it_is_relayed_and_in_quarantine,
+    it_stops_at_a_group_that_has_not_read_it,
+    it_stops_at_a_delivery_that_is_tried_again_and_so_does_what_is_behind_it,
+    it_stops_at_a_dead_letter_until_that_is_replayed,
+    an_order_that_has_arrived_tells_the_whole_way,
+}
 
 async fn place(desk: &Desk, order: OrderId) {
-    sqlx::query(
+    let now = desk.clock.now().as_millis();
+    let until = now + 60_000;
+    desk.run(&format!(
         "insert into orders (order_id, hold_id, show, fan, ticket_id, email, locale, seats,
                              total_minor, currency, status, placed_at_ms, payable_until_ms,
                              updated_at_ms, version)
-         values (?1, ?1, 'stadium-show', 'f', ?1, 'a@example.com', 'en', '[]', 1, 'BRL',
-                 'pending', ?2, ?2 + 60000, ?2, 1)",
-    )
-    .bind(order.to_string())
-    .bind(desk.clock.now().as_millis())
-    .execute(&desk.db.write)
-    .await
-    .unwrap();
+         values ('{order}', '{order}', 'stadium-show', 'f', '{order}', 'a@example.com', 'en', '[]',
+                 1, 'BRL', 'pending', {now}, {until}, {now}, 1)"
+    ))
+    .await;
     desk.write(Event::OrderPlaced(facts(order)), 1).await;
 }
 
 async fn confirm(desk: &Desk, order: OrderId) {
-    sqlx::query("update orders set status = 'confirmed', updated_at_ms = ?2, version = 2 where order_id = ?1")
-        .bind(order.to_string())
-        .bind(desk.clock.now().as_millis())
-        .execute(&desk.db.write)
-        .await
-        .unwrap();
+    let now = desk.clock.now().as_millis();
+    desk.run(&format!(
+        "update orders set status = 'confirmed', updated_at_ms = {now}, version = 2
+         where order_id = '{order}'"
+    ))
+    .await;
     desk.write(Event::OrderConfirmed(facts(order)), 2).await;
 }
 
@@ -51,7 +59,7 @@ async fn relayed(desk: &Desk, order: OrderId) {
 }
 
 async fn journey(desk: &Desk, order: OrderId) -> Journey {
-    let journeys = Journeys::new(Arc::new(InSqlite::new(desk.db.clone())));
+    let journeys = Journeys::new(desk.stores.journeys.clone());
     journeys.of(order).await.unwrap().unwrap()
 }
 
@@ -67,16 +75,12 @@ async fn stopped(desk: &Desk, order: OrderId) -> (Station, State, u64, String) {
     (stage, state, at.ms_since(T0), detail)
 }
 
-#[tokio::test]
-async fn an_order_that_nobody_placed_has_no_journey() {
-    let desk = Desk::open().await;
-    let journeys = Journeys::new(Arc::new(InSqlite::new(desk.db.clone())));
+async fn an_order_that_nobody_placed_has_no_journey(desk: Desk) {
+    let journeys = Journeys::new(desk.stores.journeys.clone());
     assert_eq!(journeys.of(desk.order()).await.unwrap(), None);
 }
 
-#[tokio::test]
-async fn it_stops_at_the_order_while_nobody_has_paid() {
-    let desk = Desk::open().await;
+async fn it_stops_at_the_order_while_nobody_has_paid(desk: Desk) {
     desk.clock.advance_ms(10);
     let order = desk.order();
     place(&desk, order).await;
@@ -91,9 +95,7 @@ async fn it_stops_at_the_order_while_nobody_has_paid() {
     );
 }
 
-#[tokio::test]
-async fn it_stops_at_the_outbox_where_an_event_is_missing() {
-    let desk = Desk::open().await;
+async fn it_stops_at_the_outbox_where_an_event_is_missing(desk: Desk) {
     let order = desk.order();
     relayed(&desk, order).await;
     desk.run("update orders set version = 3, updated_at_ms = updated_at_ms + 7")
@@ -105,9 +107,7 @@ async fn it_stops_at_the_outbox_where_an_event_is_missing() {
     assert!(detail.starts_with("version 3 has no row"), "{detail}");
 }
 
-#[tokio::test]
-async fn it_stops_at_the_log_until_it_is_relayed_and_in_quarantine() {
-    let desk = Desk::open().await;
+async fn it_stops_at_the_log_until_it_is_relayed_and_in_quarantine(desk: Desk) {
     let order = desk.order();
     place(&desk, order).await;
     desk.clock.advance_ms(20);
@@ -122,9 +122,7 @@ async fn it_stops_at_the_log_until_it_is_relayed_and_in_quarantine() {
     assert_eq!(detail, "in quarantine: its payload is not JSON");
 }
 
-#[tokio::test]
-async fn it_stops_at_a_group_that_has_not_read_it() {
-    let desk = Desk::open().await;
+async fn it_stops_at_a_group_that_has_not_read_it(desk: Desk) {
     let order = desk.order();
     desk.clock.advance_ms(5);
     relayed(&desk, order).await;
@@ -139,9 +137,7 @@ async fn it_stops_at_a_group_that_has_not_read_it() {
     assert_eq!(detail, "not read yet: the group is 2 behind");
 }
 
-#[tokio::test]
-async fn it_stops_at_a_delivery_that_is_tried_again_and_so_does_what_is_behind_it() {
-    let desk = Desk::open().await;
+async fn it_stops_at_a_delivery_that_is_tried_again_and_so_does_what_is_behind_it(desk: Desk) {
     let (order, behind) = (desk.order_in(2), desk.order_in(2));
     relayed(&desk, order).await;
     relayed(&desk, behind).await;
@@ -166,9 +162,7 @@ async fn it_stops_at_a_delivery_that_is_tried_again_and_so_does_what_is_behind_i
     assert!(detail.starts_with("waits behind event "), "{detail}");
 }
 
-#[tokio::test]
-async fn it_stops_at_a_dead_letter_until_that_is_replayed() {
-    let desk = Desk::open().await;
+async fn it_stops_at_a_dead_letter_until_that_is_replayed(desk: Desk) {
     let order = desk.order();
     relayed(&desk, order).await;
     let provider = Provider::of(
@@ -188,9 +182,7 @@ async fn it_stops_at_a_dead_letter_until_that_is_replayed() {
     assert_eq!(journey(&desk, order).await.stopped, None);
 }
 
-#[tokio::test]
-async fn an_order_that_has_arrived_tells_the_whole_way() {
-    let desk = Desk::open().await;
+async fn an_order_that_has_arrived_tells_the_whole_way(desk: Desk) {
     let mailbox = desk.mailbox().await;
     let order = desk.order();
     relayed(&desk, order).await;

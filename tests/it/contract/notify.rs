@@ -14,10 +14,21 @@ use catraca::notify::step::Notifier;
 
 use crate::contract::desk::{Desk, facts};
 use crate::contract::provider::{Mood, Provider, away, confirm, run, transient};
+use crate::support::database::{self, on_every_database};
 
-#[tokio::test]
-async fn an_event_five_times_is_one_mail() {
-    let desk = Desk::open().await;
+on_every_database! {
+    Desk:
+    an_event_five_times_is_one_mail,
+    a_mail_is_whole_and_says_who_what_and_when,
+    a_crash_between_file_and_commit_is_one_mail,
+    two_failures_and_a_success_are_one_message,
+    a_poisoned_key_delays_nobody_but_its_partition_and_that_by_three_and_a_half_seconds,
+    a_restart_grants_no_new_attempts,
+    a_provider_that_asks_for_patience_gets_it_and_no_attempt_is_spent,
+    a_mailbox_that_cannot_be_written_is_down_not_poisoned,
+}
+
+async fn an_event_five_times_is_one_mail(desk: Desk) {
     let mailbox = desk.mailbox().await;
     let order = confirm(&desk, 2).await;
     desk.relay_all().await;
@@ -25,7 +36,7 @@ async fn an_event_five_times_is_one_mail() {
         let step = desk.notifying(mailbox.clone()).step().await.unwrap();
         assert!(step.handled <= 1);
         // As after a reset of the group's offsets.
-        desk.run("update log_groups set offset = 0").await;
+        desk.run("update log_groups set \"offset\" = 0").await;
     }
     let mails = desk.mails();
     assert_eq!(mails.len(), 1);
@@ -34,16 +45,11 @@ async fn an_event_five_times_is_one_mail() {
         "{mails:?}"
     );
     assert_eq!(desk.count("select count(*) from notices").await, 1);
-    let receipt: String = sqlx::query_scalar("select receipt from notices")
-        .fetch_one(&desk.db.read)
-        .await
-        .unwrap();
-    assert_eq!(receipt, mails[0]);
+    let receipts: Vec<(String,)> = database::all(&desk.db, "select receipt from notices").await;
+    assert_eq!(receipts[0].0, mails[0]);
 }
 
-#[tokio::test]
-async fn a_mail_is_whole_and_says_who_what_and_when() {
-    let desk = Desk::open().await;
+async fn a_mail_is_whole_and_says_who_what_and_when(desk: Desk) {
     let mailbox = desk.mailbox().await;
     let order = desk.order();
     let told = Order {
@@ -92,9 +98,7 @@ impl Inbox for Dying {
     }
 }
 
-#[tokio::test]
-async fn a_crash_between_file_and_commit_is_one_mail() {
-    let desk = Desk::open().await;
+async fn a_crash_between_file_and_commit_is_one_mail(desk: Desk) {
     let mailbox = desk.mailbox().await;
     confirm(&desk, 5).await;
     desk.relay_all().await;
@@ -111,9 +115,7 @@ async fn a_crash_between_file_and_commit_is_one_mail() {
     assert_eq!(desk.count("select count(*) from notices").await, 1);
 }
 
-#[tokio::test]
-async fn two_failures_and_a_success_are_one_message() {
-    let desk = Desk::open().await;
+async fn two_failures_and_a_success_are_one_message(desk: Desk) {
     let provider = Provider::of(&desk, Mood::FailsTimes(2, transient()));
     let order = confirm(&desk, 1).await;
     desk.relay_all().await;
@@ -124,9 +126,9 @@ async fn two_failures_and_a_success_are_one_message() {
     assert_eq!(desk.count("select count(*) from delivery_retries").await, 0);
 }
 
-#[tokio::test]
-async fn a_poisoned_key_delays_nobody_but_its_partition_and_that_by_three_and_a_half_seconds() {
-    let desk = Desk::open().await;
+async fn a_poisoned_key_delays_nobody_but_its_partition_and_that_by_three_and_a_half_seconds(
+    desk: Desk,
+) {
     let poisoned = confirm(&desk, 0).await;
     let behind = confirm(&desk, 0).await;
     let mut others = Vec::new();
@@ -155,9 +157,7 @@ async fn a_poisoned_key_delays_nobody_but_its_partition_and_that_by_three_and_a_
     );
 }
 
-#[tokio::test]
-async fn a_restart_grants_no_new_attempts() {
-    let desk = Desk::open().await;
+async fn a_restart_grants_no_new_attempts(desk: Desk) {
     let provider = Provider::of(&desk, Mood::Fails(transient()));
     let order = confirm(&desk, 3).await;
     desk.relay_all().await;
@@ -169,8 +169,9 @@ async fn a_restart_grants_no_new_attempts() {
 
 #[tokio::test]
 async fn while_the_provider_is_down_nothing_is_set_aside_and_later_all_is_sent() {
+    let desk = Desk::at_home().await;
     for failure in [transient(), away()] {
-        let desk = Desk::open().await;
+        let desk = desk.another().await;
         let mut orders = Vec::new();
         for partition in 0..PARTITIONS {
             orders.push(confirm(&desk, partition).await);
@@ -193,7 +194,7 @@ async fn while_the_provider_is_down_nothing_is_set_aside_and_later_all_is_sent()
 
 #[tokio::test]
 async fn a_provider_that_comes_back_is_found_although_one_event_still_fails() {
-    let desk = Desk::open().await;
+    let desk = Desk::at_home().await;
     let poisoned = confirm(&desk, 0).await;
     for partition in 1..PARTITIONS {
         confirm(&desk, partition).await;
@@ -207,9 +208,7 @@ async fn a_provider_that_comes_back_is_found_although_one_event_still_fails() {
     assert_eq!((total.handled, total.set_aside), (5, 1));
 }
 
-#[tokio::test]
-async fn a_provider_that_asks_for_patience_gets_it_and_no_attempt_is_spent() {
-    let desk = Desk::open().await;
+async fn a_provider_that_asks_for_patience_gets_it_and_no_attempt_is_spent(desk: Desk) {
     let throttled = Failure::Throttled {
         retry_after_ms: 7_000,
         reason: "429".to_owned(),
@@ -225,9 +224,7 @@ async fn a_provider_that_asks_for_patience_gets_it_and_no_attempt_is_spent() {
     );
 }
 
-#[tokio::test]
-async fn a_mailbox_that_cannot_be_written_is_down_not_poisoned() {
-    let desk = Desk::open().await;
+async fn a_mailbox_that_cannot_be_written_is_down_not_poisoned(desk: Desk) {
     let mailbox = desk.mailbox().await;
     confirm(&desk, 0).await;
     desk.relay_all().await;

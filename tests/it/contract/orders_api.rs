@@ -229,7 +229,7 @@ async fn other_peoples_orders_do_not_exist(home: Home) {
     let body = order_of(&order.hold.to_string());
     let theirs = shop.send(post(2, "orders", &body)).await;
     assert_eq!((theirs.status.as_u16(), theirs.word()), (404, "not-found"));
-    let nowhere = shop.send(get(1, "seats")).await;
+    let nowhere = shop.send(get(1, "tickets")).await;
     assert_eq!(
         (nowhere.status.as_u16(), nowhere.word()),
         (404, "not-found")

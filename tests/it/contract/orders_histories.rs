@@ -10,6 +10,7 @@ use catraca::orders::payment::settle::Step;
 use catraca::orders::rules::hold::Wish;
 use catraca::orders::rules::order::Pay;
 use catraca::orders::rules::{PaymentId, Status};
+use catraca::orders::store::Swept;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use tokio::runtime::{Builder, Runtime};
@@ -41,6 +42,10 @@ enum Act {
         fan: u64,
         declined: bool,
     },
+    /// The operator takes an order back.
+    Cancel {
+        fan: u64,
+    },
     Settle(Manner),
     Expire,
     Advance(u64),
@@ -68,11 +73,24 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (0..FANS).prop_map(|fan| Act::Release { fan }),
         4 => (0..FANS, any::<bool>()).prop_map(|(fan, declined)| Act::Order { fan, declined }),
         1 => (0..FANS, any::<bool>()).prop_map(|(fan, declined)| Act::Pay { fan, declined }),
+        1 => (0..FANS).prop_map(|fan| Act::Cancel { fan }),
         3 => manner.prop_map(Act::Settle),
         2 => Just(Act::Expire),
         2 => time.prop_map(Act::Advance),
         1 => (0..9_u32).prop_map(Act::Resize),
     ]
+}
+
+/// How a history ends.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    OfTheSale,
+    /// The operator cancels the show.
+    OfTheShow,
+}
+
+fn end() -> impl Strategy<Value = End> {
+    prop_oneof![Just(End::OfTheSale), Just(End::OfTheShow)]
 }
 
 /// A shop with what its fans were given so far.
@@ -148,6 +166,11 @@ impl World {
                 };
                 let _ = self.shop.store.pay(&pay, None).await.unwrap();
             }
+            Act::Cancel { fan } => {
+                if let Some(order) = self.orders.get(fan).and_then(|orders| orders.last()) {
+                    let _ = self.shop.store.cancel(*order).await.unwrap();
+                }
+            }
             Act::Settle(manner) => {
                 self.provider.turn(*manner);
                 self.settle().await;
@@ -175,6 +198,18 @@ impl World {
         }
     }
 
+    /// The operator cancels the show: whatever the history was, nobody keeps a seat.
+    async fn cancel_show(&mut self) {
+        self.shop.cancel().await;
+        let show = self.shop.show.clone();
+        while self.shop.store.cancel_show(&show, 2).await.unwrap() != Swept::default() {
+            self.shop.audit(self.seats).await;
+        }
+        self.resize(0).await;
+        let stock = self.shop.stock().await;
+        assert_eq!((stock.1, stock.2), (0, 0));
+    }
+
     /// Whoever paid has the seats, and nobody else was charged for good.
     async fn check_money(&self) -> Result<(), TestCaseError> {
         for (fan, orders) in &self.orders {
@@ -187,7 +222,7 @@ impl World {
                 let moved: Vec<_> = moved.filter(|moved| *moved != (0, 0)).collect();
                 let expected = match status {
                     Status::Confirmed => vec![(1, 0)],
-                    Status::Declined => vec![],
+                    Status::Declined | Status::Cancelled => vec![],
                     Status::Refunded => vec![(1, 1)],
                     Status::Pending => panic!("{order} never ends"),
                 };
@@ -204,11 +239,15 @@ const fn token(declined: bool) -> Option<&'static str> {
     if declined { Some("decline") } else { None }
 }
 
-async fn check(home: Home, acts: &[Act]) -> Result<(), TestCaseError> {
+async fn check(home: Home, acts: &[Act], end: End) -> Result<(), TestCaseError> {
     let mut world = World::open(&home).await;
     for act in acts {
         world.apply(act).await;
         world.shop.audit(world.seats).await;
+    }
+    match end {
+        End::OfTheSale => {}
+        End::OfTheShow => world.cancel_show().await,
     }
     world.calm_down().await;
     world.shop.audit(world.seats).await;
@@ -223,8 +262,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_history_sells_a_seat_twice(acts in prop::collection::vec(act(), 1..60)) {
-        runtime().block_on(check(Home::sqlite(), &acts))?;
+    fn no_history_sells_a_seat_twice(
+        acts in prop::collection::vec(act(), 1..60),
+        end in end(),
+    ) {
+        runtime().block_on(check(Home::sqlite(), &acts, end))?;
     }
 }
 
@@ -233,10 +275,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_history_sells_a_seat_twice_on_postgres(acts in prop::collection::vec(act(), 1..60)) {
+    fn no_history_sells_a_seat_twice_on_postgres(
+        acts in prop::collection::vec(act(), 1..60),
+        end in end(),
+    ) {
         runtime().block_on(async {
             match Home::postgres().await {
-                Some(home) => check(home, &acts).await,
+                Some(home) => check(home, &acts, end).await,
                 None => Ok(()),
             }
         })?;

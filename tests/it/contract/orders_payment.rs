@@ -9,7 +9,6 @@ use catraca::orders::payment::Payments;
 use catraca::orders::payment::settle::Step;
 use catraca::orders::payment::via_sandbox::ViaSandbox;
 use catraca::orders::rules::hold::Wish;
-use catraca::orders::rules::order::Pay;
 use catraca::orders::rules::{Order, PaymentId, Reason, Refusal, Status};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -52,12 +51,7 @@ fn attempt(order: &Order, attempt: u32) -> PaymentId {
 }
 
 async fn pay(shop: &Shop, order: &Order, token: Option<&str>) -> Result<Order, Refusal> {
-    let request = Pay {
-        buyer: shop.buyer(1),
-        order: order.id,
-        token: token.map(str::to_owned),
-    };
-    shop.store.pay(&request, None).await.unwrap()
+    shop.pay(1, order.id, token).await
 }
 
 async fn an_approved_order_sells_its_seats(home: Home) {

@@ -98,6 +98,10 @@ impl Payments for Provider {
         }
     }
 
+    async fn void(&self, id: PaymentId) -> Result<Verdict, PaymentError> {
+        Ok(self.look_up(id).await?.unwrap_or(Verdict::Declined))
+    }
+
     async fn refund(&self, id: PaymentId) -> Result<(), PaymentError> {
         let manner = self.manner();
         if manner == Manner::IsAway {

@@ -13,12 +13,15 @@ use tokio::sync::Semaphore;
 
 use catraca::base::ids::{Number, ShowId};
 use catraca::base::limits::{BATCH_MAX, BATCH_QUEUE_MAX};
-use catraca::room::model::command::{Command, Joined, Joining, Origin, Outcome};
+use catraca::room::model::command::{
+    Checked, Claimed, Command, Joined, Joining, Origin, Outcome, RoomState,
+};
 use catraca::room::{Rooms, Store, StoreError};
 
 use crate::contract::room::{Home, joining, show};
+use crate::model::world::{fan, new_room, settings, tick};
 
-/// A store that notes what it is told, and answers only when it is let.
+/// A store that notes which joins it is told, and answers those of the show only when it is let.
 #[derive(Debug)]
 struct Gate {
     store: Arc<dyn Store>,
@@ -44,15 +47,19 @@ impl Gate {
 
 #[async_trait]
 impl Store for Gate {
-    async fn apply(&self, show: &ShowId, command: &Command) -> Result<Outcome, StoreError> {
-        if let Command::Join { joining } = command {
+    async fn apply(&self, id: &ShowId, command: &Command) -> Result<Outcome, StoreError> {
+        if let Command::Join { joining } = command
+            && *id == show()
+        {
             self.told.lock().unwrap().push(joining.clone());
+            self.answers.acquire().await.unwrap().forget();
         }
-        self.answers.acquire().await.unwrap().forget();
         if self.fails {
-            return Err(StoreError::Unavailable(anyhow::anyhow!("the cable is cut")));
+            return Err(StoreError::Unavailable(
+                anyhow::anyhow!("the cable is cut").into(),
+            ));
         }
-        self.store.apply(show, command).await
+        self.store.apply(id, command).await
     }
 
     async fn shows(&self) -> Result<Vec<ShowId>, StoreError> {
@@ -219,6 +226,32 @@ async fn a_full_queue_refuses() {
     for answer in waiting {
         assert!(matches!(bounded(answer).await, Ok(Joined::New { .. })));
     }
+}
+
+#[tokio::test]
+async fn a_slow_call_delays_its_own_kind_and_show_and_nothing_else() {
+    let home = Home::new();
+    let gate = Gate::before(&home).await;
+    let other: ShowId = "other-show".parse().unwrap();
+    for step in new_room(settings(), RoomState::Open) {
+        let mend = Command::Mend(step);
+        gate.store.apply(&other, &mend).await.unwrap();
+    }
+    let rooms = Rooms::new(gate.clone());
+    let mut slow = asking(&rooms, 1).await;
+    let mut behind = asking(&rooms, 2).await;
+    let elsewhere = bounded(rooms.join(&other, joining(1, Origin::Minted))).await;
+    assert_eq!(elsewhere.unwrap(), Joined::New { number: Number(1) });
+    let claimed = bounded(rooms.claim(&show(), fan(9))).await;
+    assert_eq!(claimed.unwrap(), Claimed::Unknown);
+    let checked = bounded(rooms.check(&show(), fan(9))).await;
+    assert_eq!(checked.unwrap(), Checked::NotLive);
+    bounded(rooms.tick(&show(), tick(1))).await.unwrap();
+    poke(&mut slow).await;
+    poke(&mut behind).await;
+    gate.answers.add_permits(2);
+    bounded(slow).await.unwrap();
+    bounded(behind).await.unwrap();
 }
 
 #[tokio::test]

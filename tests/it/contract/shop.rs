@@ -12,7 +12,7 @@ use catraca::orders::payment::Payments;
 use catraca::orders::payment::settle::Settle;
 use catraca::orders::payment::via_sandbox::ViaSandbox;
 use catraca::orders::rules::hold::{PlaceHold, Wish};
-use catraca::orders::rules::order::{PlaceOrder, Placed};
+use catraca::orders::rules::order::{Pay, PlaceOrder, Placed};
 use catraca::orders::rules::{Buyer, Contact, Hold, Order, Refusal};
 use catraca::orders::store::Store;
 use catraca::orders::{Orders, Settings};
@@ -93,6 +93,12 @@ impl Shop {
         self.store.reconcile(&self.show, &sections).await.unwrap();
     }
 
+    /// Cancels the show, as far as selling is concerned.
+    pub(crate) async fn cancel(&self) {
+        let cancel = "update shows set cancelled_at_ms = 1, version = version + 1 where show = $1";
+        self.db.set(cancel, &[self.show.as_str()]).await;
+    }
+
     /// The loop that settles payments, with another provider.
     pub(crate) fn settle_with(&self, payments: Arc<dyn Payments>) -> Settle {
         Settle {
@@ -148,6 +154,20 @@ impl Shop {
         placed.order().clone()
     }
 
+    pub(crate) async fn pay(
+        &self,
+        fan: u64,
+        order: OrderId,
+        token: Option<&str>,
+    ) -> Result<Order, Refusal> {
+        let request = Pay {
+            buyer: self.buyer(fan),
+            order,
+            token: token.map(str::to_owned),
+        };
+        self.store.pay(&request, None).await.unwrap()
+    }
+
     pub(crate) async fn read(&self, fan: u64, order: OrderId) -> Order {
         let told = self.store.order(&self.show, fan_id(fan), order).await;
         told.unwrap().unwrap()
@@ -164,7 +184,7 @@ impl Shop {
 
     /// (free, held, sold) of the show.
     pub(crate) async fn stock(&self) -> (u64, u64, u64) {
-        let availability = self.store.availability(&self.show).await.unwrap();
+        let availability = self.store.availability(&self.show).await.unwrap().unwrap();
         let add = |(free, held, sold), section: &catraca::event::SectionStock| {
             (
                 free + section.free,
@@ -208,6 +228,7 @@ impl Shop {
                 "pending" => "OrderPlaced",
                 "confirmed" => "OrderConfirmed",
                 "declined" => "OrderDeclined",
+                "cancelled" => "OrderCancelled",
                 "refunded" => "OrderRefunded",
                 _ => panic!("order {id} is {status}"),
             };

@@ -10,11 +10,21 @@ use catraca::base::time::Clock;
 use catraca::event::{Event, HoldPlaced, codec};
 use catraca::room::model::command::{Command, Outcome, Stock};
 use catraca::room::{self, Rooms};
-use catraca::stock::in_sqlite::InSqlite;
+use catraca::stock::count::Sale;
 use catraca::stock::step::{Counter, Parts};
-use catraca::stock::store::{Saved, Statement, Store};
+use catraca::stock::store::{Saved, Statement};
 
 use crate::contract::desk::{Desk, facts};
+use crate::support::database::{self, on_every_database};
+
+on_every_database! {
+    Desk:
+    the_last_seat_is_said_once_and_versions_are_contiguous,
+    a_statement_has_the_sections_in_order,
+    the_room_hears_again_before_it_looks_stale_and_after_a_restart,
+    a_room_that_could_not_be_told_is_told_with_the_next_step,
+    an_older_count_never_takes_the_place_of_a_newer_one,
+}
 
 /// A room that remembers what it was told about stock.
 #[derive(Debug, Default)]
@@ -51,7 +61,7 @@ impl Listening {
 
 fn parts(desk: &Desk, room: &Arc<Listening>) -> Parts {
     Parts {
-        store: Arc::new(InSqlite::new(desk.db.clone(), desk.time())),
+        store: desk.stores.stock.clone(),
         log: desk.log(),
         inbox: desk.inbox(),
         rooms: Rooms::new(room.clone()),
@@ -63,8 +73,8 @@ fn parts(desk: &Desk, room: &Arc<Listening>) -> Parts {
 /// A show with two seats in A and one in B.
 async fn show_of_three(desk: &Desk) {
     desk.run(
-        "insert into sections values ('stadium-show', 'A', 0, 1, 100, 'BRL'),
-                                     ('stadium-show', 'B', 1, 1, 100, 'BRL');
+        "insert into sections values ('stadium-show', 'A', 0, true, 100, 'BRL'),
+                                     ('stadium-show', 'B', 1, true, 100, 'BRL');
          insert into seats values ('stadium-show', 'A', 1, 'A-1', 'free', null),
                                   ('stadium-show', 'A', 2, 'A-2', 'free', null),
                                   ('stadium-show', 'B', 1, 'B-1', 'free', null);",
@@ -88,17 +98,12 @@ async fn hold(desk: &Desk) {
 
 /// Type and version of everything the show has said, in order.
 async fn said(desk: &Desk) -> Vec<(String, i64)> {
-    sqlx::query_as(
-        "select type, aggregate_version from outbox where aggregatetype = 'show' order by seq",
-    )
-    .fetch_all(&desk.db.read)
-    .await
-    .unwrap()
+    let sql =
+        "select type, aggregate_version from outbox where aggregatetype = 'show' order by seq";
+    database::all(&desk.db, sql).await
 }
 
-#[tokio::test]
-async fn the_last_seat_is_said_once_and_versions_are_contiguous() {
-    let desk = Desk::open().await;
+async fn the_last_seat_is_said_once_and_versions_are_contiguous(desk: Desk) {
     show_of_three(&desk).await;
     let room = Arc::new(Listening::default());
     let mut counter = Counter::new(parts(&desk, &room));
@@ -152,16 +157,13 @@ async fn the_last_seat_is_said_once_and_versions_are_contiguous() {
     );
 }
 
-#[tokio::test]
-async fn a_statement_has_the_sections_in_order() {
-    let desk = Desk::open().await;
+async fn a_statement_has_the_sections_in_order(desk: Desk) {
     show_of_three(&desk).await;
     let room = Arc::new(Listening::default());
     Counter::new(parts(&desk, &room)).step().await.unwrap();
-    let payload: String = sqlx::query_scalar("select payload from outbox")
-        .fetch_one(&desk.db.read)
+    let (payload,): (String,) = database::all(&desk.db, "select payload from outbox")
         .await
-        .unwrap();
+        .remove(0);
     let Event::StockChanged(stock) = codec::from_json(&payload, 1, None).unwrap().event else {
         panic!("{payload}");
     };
@@ -173,9 +175,7 @@ async fn a_statement_has_the_sections_in_order() {
     assert_eq!(sections, [("A", 2), ("B", 1)]);
 }
 
-#[tokio::test]
-async fn the_room_hears_again_before_it_looks_stale_and_after_a_restart() {
-    let desk = Desk::open().await;
+async fn the_room_hears_again_before_it_looks_stale_and_after_a_restart(desk: Desk) {
     show_of_three(&desk).await;
     let room = Arc::new(Listening::default());
     let mut counter = Counter::new(parts(&desk, &room));
@@ -197,9 +197,7 @@ async fn the_room_hears_again_before_it_looks_stale_and_after_a_restart() {
     assert_eq!(as_of, desk.clock.now().as_millis());
 }
 
-#[tokio::test]
-async fn a_room_that_could_not_be_told_is_told_with_the_next_step() {
-    let desk = Desk::open().await;
+async fn a_room_that_could_not_be_told_is_told_with_the_next_step(desk: Desk) {
     show_of_three(&desk).await;
     let room = Arc::new(Listening::default());
     *room.deaf.lock().unwrap() = true;
@@ -210,13 +208,12 @@ async fn a_room_that_could_not_be_told_is_told_with_the_next_step() {
     assert_eq!(room.last(), (1, 3, 0, 0));
 }
 
-#[tokio::test]
-async fn an_older_count_never_takes_the_place_of_a_newer_one() {
-    let desk = Desk::open().await;
+async fn an_older_count_never_takes_the_place_of_a_newer_one(desk: Desk) {
     show_of_three(&desk).await;
-    let store = InSqlite::new(desk.db.clone(), desk.time());
+    let store = desk.stores.stock.clone();
     let show = store.shows().await.unwrap().remove(0);
     let statement = |against: u64, version: u64| Statement {
+        sale: Sale::On,
         show: show.clone(),
         against,
         stock: catraca::stock::count::Stock {

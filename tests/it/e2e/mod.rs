@@ -4,6 +4,6 @@ mod drill_journey; // can operators steer a sale and follow an order?
 mod drill_restart; // does a sale survive the death of the program?
 mod drill_rules; // does the checker notice a rule that is gone?
 mod drill_start; // is a start that cannot be one clear line?
-mod gateway;
+pub(crate) mod gateway;
 mod page;
 mod roles; // do processes of one role each make one sale?

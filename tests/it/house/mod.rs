@@ -15,6 +15,7 @@ mod shape;
 mod source;
 mod tables;
 mod told;
+mod twins;
 
 use std::fs;
 use std::path::{Path, PathBuf};

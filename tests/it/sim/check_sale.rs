@@ -140,6 +140,7 @@ impl Sale {
         let histories = vec![self.path("history.ndjson")];
         check::load(&Paths {
             data_dir: self.folder.path().to_owned(),
+            database: None,
             histories,
         })
         .await

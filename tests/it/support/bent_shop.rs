@@ -9,7 +9,9 @@ use catraca::orders::rules::hold::PlaceHold;
 use catraca::orders::rules::order::{Pay, PlaceOrder, Placed};
 use catraca::orders::rules::payment::{Settled, Verdict};
 use catraca::orders::rules::{Buyer, Hold, Order, PaymentId};
-use catraca::orders::store::{Availability, Due, Reconciled, Store, StoreError, Told};
+use catraca::orders::store::{
+    Availability, Cancellation, Due, Reconciled, Store, StoreError, Swept, Told,
+};
 use catraca::show::settings::Section;
 
 /// A shop whose rule looks for the orders of another ticket than the one it sells to.
@@ -44,7 +46,7 @@ impl Store for Blind {
         self.inner.reconcile(show, sections).await
     }
 
-    async fn availability(&self, show: &ShowId) -> Result<Availability, StoreError> {
+    async fn availability(&self, show: &ShowId) -> Result<Option<Availability>, StoreError> {
         self.inner.availability(show).await
     }
 
@@ -90,6 +92,18 @@ impl Store for Blind {
 
     async fn postpone(&self, id: PaymentId) -> Result<(), StoreError> {
         self.inner.postpone(id).await
+    }
+
+    async fn cancel(&self, order: OrderId) -> Told<Order> {
+        self.inner.cancel(order).await
+    }
+
+    async fn cancel_show(&self, show: &ShowId, max: u32) -> Result<Swept, StoreError> {
+        self.inner.cancel_show(show, max).await
+    }
+
+    async fn cancellation(&self, show: &ShowId) -> Result<Cancellation, StoreError> {
+        self.inner.cancellation(show).await
     }
 
     async fn expire_holds(&self, max: u32) -> Result<u32, StoreError> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::response::Parts;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client as Pool;
@@ -39,6 +40,21 @@ impl Client {
         headers: &[(&str, &str)],
         body: &Value,
     ) -> anyhow::Result<(StatusCode, Value)> {
+        let (head, text) = self.exchange(line, headers, body).await?;
+        let json = serde_json::from_slice(&text).unwrap_or(Value::Null);
+        Ok((head.status, json))
+    }
+
+    /// The same, with the headers of the answer and its bytes.
+    ///
+    /// # Errors
+    /// Nobody answered.
+    pub(crate) async fn exchange(
+        &self,
+        line: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> anyhow::Result<(Parts, Bytes)> {
         let (method, path) = line.split_once(' ').unwrap();
         let mut request = Request::builder()
             .method(method)
@@ -56,8 +72,7 @@ impl Client {
         let exchange = async {
             let (head, body) = self.pool.request(request).await?.into_parts();
             let bytes = body.collect().await?.to_bytes();
-            let json = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
-            Ok((head.status, json))
+            Ok((head, bytes))
         };
         tokio::time::timeout(PATIENCE, exchange).await?
     }

@@ -5,12 +5,14 @@ pub(crate) mod bent_room;
 pub(crate) mod bent_shop;
 pub(crate) mod browser;
 pub(crate) mod client;
+pub(crate) mod database;
 pub(crate) mod cut;
 pub(crate) mod need;
 pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod redis;
 pub(crate) mod sale;
+pub(crate) mod signpost;
 pub(crate) mod visitor;
 
 use std::future::Future;

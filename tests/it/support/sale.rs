@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use catraca::app::backends::Backends;
 use catraca::app::data_dir::DataDir;
+use catraca::app::database::Database;
 use catraca::app::{self, App};
 use catraca::base::ids::ShowId;
 use catraca::base::time::{Clock, SystemClock};
 use catraca::check::{self, Finding, Paths, Verdict};
 use catraca::config::Config;
 use catraca::config::layers;
-use catraca::driver::sqlite::Sqlite;
 use catraca::show::settings::Settings;
 use catraca::show::{Change, Put};
 use catraca::supervisor;
@@ -39,7 +39,7 @@ pub(crate) struct Running {
     /// Operators ask here.
     pub(crate) admin: SocketAddr,
     pub(crate) folder: PathBuf,
-    database: Sqlite,
+    database: Database,
     stop: oneshot::Sender<()>,
     ended: JoinHandle<supervisor::Verdict>,
 }
@@ -125,8 +125,10 @@ impl Running {
 
     /// Runs a statement in the shop's database.
     pub(crate) async fn sql(&self, statement: &'static str) {
-        let done = sqlx::query(statement).execute(&self.database.write).await;
-        done.unwrap();
+        let Database::Sqlite(db) = &self.database else {
+            panic!("a sale is kept in a file");
+        };
+        sqlx::query(statement).execute(&db.write).await.unwrap();
     }
 
     async fn shows_its_seats(&self) {
@@ -207,6 +209,7 @@ pub(crate) async fn crowd(gateway: SocketAddr, folder: &Path, words: &str) -> Re
 pub(crate) async fn verdicts(folder: &Path) -> Vec<Verdict> {
     let paths = Paths {
         data_dir: folder.to_owned(),
+        database: None,
         histories: vec![folder.join("history.ndjson")],
     };
     check::judge(&check::load(&paths).await.unwrap())

@@ -46,12 +46,16 @@ pub(super) struct Texts {
     pub(super) title_state: &'static str,
     // in line
     pub(super) waiting_title: &'static str,
+    /// Where the show calls only those who show that they are there.
+    pub(super) presence: &'static str,
     /// Above the big number.
     pub(super) position: &'static str,
     /// Below the big number, when it is 1.
     pub(super) position_next: &'static str,
     /// Below the big number.
     pub(super) position_help: &'static str,
+    /// Below it, in a show with a draw.
+    pub(super) position_help_draw: &'static str,
     /// Names the bar, for screen readers.
     pub(super) progress: &'static str,
     pub(super) number: &'static str,
@@ -94,7 +98,31 @@ pub(super) struct Texts {
     pub(super) early_some_day: &'static str,
     pub(super) join_title: &'static str,
     pub(super) join_text: &'static str,
+    pub(super) join_text_draw: &'static str,
     pub(super) join: &'static str,
+    // the draw
+    /// In line before a draw.
+    pub(super) draw_early: &'static str,
+    /// Came after the draw was closed, and it is not held yet.
+    pub(super) draw_late: &'static str,
+    /// The draw is closed and about to be held.
+    pub(super) draw_now: &'static str,
+    /// The same, where its beacon has not spoken yet.
+    pub(super) draw_waits: &'static str,
+    /// Names the fact.
+    pub(super) draw: &'static str,
+    pub(super) draw_place: &'static str,
+    pub(super) draw_behind: &'static str,
+    /// What the details open with.
+    pub(super) draw_title: &'static str,
+    pub(super) draw_seal: &'static str,
+    pub(super) draw_how: &'static str,
+    pub(super) draw_beacon: &'static str,
+    pub(super) draw_no_beacon: &'static str,
+    /// With scripts.
+    pub(super) draw_checked: &'static str,
+    /// With scripts.
+    pub(super) draw_broken: &'static str,
     // your turn
     pub(super) admitted_title: &'static str,
     pub(super) admitted_text: &'static str,

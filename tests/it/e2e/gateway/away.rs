@@ -1,8 +1,12 @@
 //! While the room is away: the gate stays shut, the line stands still, and the board tells on.
 
+use catraca::base::ids::FanId;
+use catraca::base::limits::BATCH_QUEUE_MAX;
 use catraca::base::time::Timestamp;
+use catraca::room::model::command::{Joining, Origin};
+use tokio::task::JoinSet;
 
-use crate::e2e::gateway::door::{Answer, Door};
+use crate::e2e::gateway::door::{Answer, Door, show};
 
 const ORDERS: &str = "/v1/shows/gala/orders";
 
@@ -94,4 +98,27 @@ async fn an_extension_is_worth_nothing_after_its_end() {
     door.cable.cut();
     assert_eq!(door.ask("POST", ORDERS, &headers, "{}").await.status, 200);
     assert_eq!(door.gateway.follow_ups().step().await, 0);
+}
+
+#[tokio::test]
+async fn when_too_many_wait_for_one_answer_the_next_is_told_when_to_come() {
+    let door = Door::open().await;
+    let hold = door.cable.held.write().await;
+    let mut asking = JoinSet::new();
+    // One is on its way to the room, the others wait for the next batches.
+    for n in 0..=BATCH_QUEUE_MAX as u128 {
+        let rooms = door.rooms.clone();
+        let (fan, origin) = (FanId(n.to_be_bytes()), Origin::Minted);
+        asking.spawn(async move { rooms.join(&show(), Joining { fan, origin }).await });
+    }
+    tokio::task::yield_now().await; // each has asked when it has run once
+    let refused = door.join(&[]).await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, "1"));
+    assert_eq!(refused.word(), "busy");
+
+    drop(hold);
+    let answers = asking.join_all().await;
+    assert_eq!(answers.len(), BATCH_QUEUE_MAX + 1);
+    assert!(answers.iter().all(Result::is_ok));
+    assert_eq!(door.join(&[]).await.status, 201);
 }

@@ -27,6 +27,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::RwLock;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -56,6 +57,8 @@ pub(crate) struct Cable {
     room: InMemory,
     is_cut: AtomicBool,
     carried: AtomicU64,
+    /// Whoever has this for writing keeps every answer back.
+    pub(crate) held: RwLock<()>,
 }
 
 impl Cable {
@@ -75,7 +78,9 @@ impl Cable {
     fn check(&self) -> Result<(), StoreError> {
         self.carried.fetch_add(1, Ordering::SeqCst);
         if self.is_cut.load(Ordering::SeqCst) {
-            return Err(StoreError::Unavailable(anyhow::anyhow!("the cable is cut")));
+            return Err(StoreError::Unavailable(
+                anyhow::anyhow!("the cable is cut").into(),
+            ));
         }
         Ok(())
     }
@@ -85,6 +90,7 @@ impl Cable {
 impl Store for Cable {
     async fn apply(&self, show: &ShowId, command: &Command) -> Result<Outcome, StoreError> {
         self.check()?;
+        let _free = self.held.read().await;
         self.room.apply(show, command).await
     }
 
@@ -184,6 +190,7 @@ impl Door {
             room,
             is_cut: AtomicBool::new(false),
             carried: AtomicU64::new(0),
+            held: RwLock::default(),
         });
         let rooms = Rooms::new(cable.clone());
         for step in new_room(room_settings(), plan.state) {
@@ -232,7 +239,19 @@ impl Door {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Answer {
-        let uri = format!("http://{}{path}", self.address);
+        self.ask_at(self.address, (method, path), headers, body)
+            .await
+    }
+
+    /// The same of somebody else.
+    pub(crate) async fn ask_at(
+        &self,
+        address: SocketAddr,
+        (method, path): (&str, &str),
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let uri = format!("http://{address}{path}");
         let mut request = http::Request::builder().method(method).uri(uri);
         for (name, value) in headers {
             request = request.header(*name, *value);

@@ -1,13 +1,17 @@
 //! The gateway over real sockets, with an embedded room behind it and a small shop.
 
 mod away;
+mod buyers;
+mod cable;
 mod completeness;
 mod door;
+mod draw;
 mod forwarding;
 mod gate;
 mod hostile;
 mod liar;
 mod limits;
-mod shop;
+pub(crate) mod shop;
 mod strangers;
+mod till;
 mod visit;

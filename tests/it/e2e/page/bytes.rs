@@ -63,7 +63,7 @@ fn texts(site: &Site) -> BTreeMap<&'static str, BTreeMap<String, String>> {
 #[test]
 fn the_page_is_small_and_whole() {
     let files = everything(&Site::new());
-    assert_eq!(files.len(), 10, "{:?}", files.keys());
+    assert_eq!(files.len(), 11, "{:?}", files.keys());
     let is_other_language =
         |name: &str| name.starts_with("texts-es") || name.starts_with("texts-en");
     let loaded: Vec<(&str, usize)> = files

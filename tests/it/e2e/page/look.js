@@ -30,6 +30,8 @@ function look(frame) {
     enter: shown("#enter").map((node) => [node.textContent, node.getAttribute("href")]),
     join: seen("#join"),
     kept: seen("#kept"),
+    draw: seen("#draw summary, #draw-texts p, #draw-seal"),
+    checked: seen("#draw-checked").filter(Boolean),
     leave: seen("#leave, #leaving summary"),
     languages: [...page.querySelectorAll("#languages a")]
       .map((link) => [link.lang, link.textContent, link.getAttribute("aria-current")]),
@@ -62,8 +64,8 @@ async function play(frame, next) {
       page.querySelector("main").dataset.old = "";
       frame.contentWindow.location.reload();
     } else if (step === "same") {
-      await until(() => isReady(next)
-        && JSON.stringify(look(frame)) === JSON.stringify(look(next)));
+      const said = (page) => JSON.stringify({ ...look(page), checked: null });
+      await until(() => isReady(next) && said(frame) === said(next));
     } else {
       await until(() => isReady(frame)
         && frame.contentDocument.querySelector("main").dataset.state === step);

@@ -1,9 +1,10 @@
 //! Every state that a fan can see, twice: as answers of the API for the page with scripts, and as
 //! facts for the page without.
 
-use catraca::base::ids::{Number, Place, ShowId};
+use catraca::base::ids::{Commitment, DrawSecret, Number, Place, ShowId};
 use catraca::base::time::Timestamp;
-use catraca::gateway::page::{Language, PlaceState, PlaceView, Refresh};
+use catraca::gateway::page::{DrawView, Language, PlaceState, PlaceView, Refresh};
+use catraca::room::draw::{self, Table};
 use catraca::room::estimate::Eta;
 use catraca::room::model::command::{Cause, Gone};
 use serde_json::{Value, json};
@@ -49,6 +50,8 @@ pub(crate) fn view(show: &str, language: Language) -> PlaceView {
         number: Some(Number(PLACE)),
         place: Some(Place(PLACE)),
         position: Some(PLACE - SERVING),
+        draw: None,
+        asks_presence: false,
         serving: Place(SERVING),
         eta: Some(eta(72, 108, None)),
         reach: None,
@@ -83,6 +86,7 @@ fn scenario(name: &'static str, board: Value, status: Value, view: fn(&mut Place
 /// All of them.
 pub(crate) fn all() -> Vec<Scenario> {
     let mut all = in_line();
+    all.extend(drawing());
     all.extend(after_the_call());
     all.extend(over());
     all
@@ -154,6 +158,93 @@ fn in_line() -> Vec<Scenario> {
             |view| {
                 view.state = PlaceState::Restoring;
             },
+        ),
+    ]
+}
+
+/// Numbers that take part in the draws here.
+const SIZE: u64 = 1_300_000;
+/// A beacon, and what it published.
+const BEACON: (&str, &str) = ("drand quicknet, round 912", "5f3a0c");
+const SECRET: DrawSecret = DrawSecret([7; 32]);
+
+/// A draw that was held, as the board of this show reveals it.
+pub(crate) fn held(show: &str) -> Value {
+    let (id, (beacon, value)) = (show.parse().unwrap(), BEACON);
+    json!({
+        "commitment": draw::commitment(&id, &SECRET, beacon), "beacon": beacon, "size": SIZE,
+        "secret": SECRET, "beacon_value": value, "empty": 650_000,
+        "seed": draw::seed(&id, &SECRET, value, SIZE),
+    })
+}
+
+/// The commitment of every draw that is not held yet.
+const SEAL: Commitment = Commitment([0xab; 32]);
+
+fn drawing() -> Vec<Scenario> {
+    let sealed = |size: Option<u64>, beacon: Option<&str>| {
+        json!({"state": "early", "serving": 0, "opens_in_ms": 0,
+            "draw": {"commitment": SEAL, "beacon": beacon, "size": size}})
+    };
+    fn early(view: &mut PlaceView, size: Option<u64>, beacon: Option<&str>) {
+        view.state = PlaceState::Early;
+        view.serving = Place(0);
+        (view.place, view.position, view.eta) = (None, None, None);
+        view.opens_in_ms = Some(0);
+        view.draw = Some(DrawView {
+            beacon: beacon.map(str::to_owned),
+            commitment: SEAL,
+            size,
+            is_held: false,
+        });
+    }
+    vec![
+        scenario("early-draw", sealed(None, None), json!({}), |view| {
+            early(view, None, None);
+        }),
+        scenario(
+            "early-drawing",
+            sealed(Some(SIZE), None),
+            json!({}),
+            |view| {
+                early(view, Some(SIZE), None);
+            },
+        ),
+        scenario(
+            "early-closed",
+            sealed(Some(SIZE), Some(BEACON.0)),
+            json!({}),
+            |view| early(view, Some(SIZE), Some(BEACON.0)),
+        ),
+        scenario("early-late", sealed(Some(9), None), json!({}), |view| {
+            early(view, Some(9), None)
+        }),
+        scenario(
+            "drawn",
+            json!({"serving": 8_000, "pace": null, "rate": 0}),
+            json!({}),
+            |view| {
+                let (id, (beacon, value)) = (view.show.clone(), BEACON);
+                let seed = draw::seed(&id, &SECRET, value, SIZE);
+                let place = Table::new(&seed, SIZE).place(Number(PLACE));
+                view.serving = Place(8_000);
+                view.place = Some(place);
+                let share = 650_000 * (place.0.max(8_001) - 8_001) / (SIZE - 8_000);
+                view.position = Some((place.0.max(8_001) - 8_000).max(1 + share) - share);
+                view.draw = Some(DrawView {
+                    beacon: Some(beacon.to_owned()),
+                    commitment: draw::commitment(&id, &SECRET, beacon),
+                    size: Some(SIZE),
+                    is_held: true,
+                });
+                view.eta = None;
+            },
+        ),
+        scenario(
+            "present",
+            json!({"poll": {"board_ms": 300, "restore_per_s": 1_000_000, "near_s": 60}}),
+            json!({}),
+            |view| view.asks_presence = true,
         ),
     ]
 }

@@ -161,12 +161,26 @@ async fn board(State(playing): State<Playing>, Path(show): Path<String>) -> Resp
     let mut board = scenarios::board(&show);
     if playing.hear(&show, "board") == 1 {
         board["serving"] = json!(0);
+        board["draw"] = draw(&show);
+        if let Some(draw) = board["draw"].as_object_mut() {
+            draw.remove("seed");
+        }
     } else {
+        board["draw"] = draw(&show);
         for (member, value) in scenario(&show).board.as_object().unwrap() {
             board[member] = value.clone();
         }
     }
     axum::Json(board).into_response()
+}
+
+/// What the show's boards say of its draw.
+fn draw(show: &str) -> Value {
+    let scenario = scenario(show);
+    if scenario.name == "drawn" {
+        return scenarios::held(show);
+    }
+    scenario.board["draw"].clone()
 }
 
 async fn join(
@@ -177,8 +191,9 @@ async fn join(
     playing.hear(&show, "join");
     let key = headers["idempotency-key"].to_str().unwrap();
     assert!((22..=64).contains(&key.len()), "{key}");
-    let joined = json!({"show": show, "fan": "f", "number": PLACE, "place": PLACE,
-        "position": PLACE, "state": "waiting", "eta": null, "poll_after_ms": 5000, "pass": "P"});
+    let place = draw(&show).is_null().then_some(PLACE);
+    let joined = json!({"show": show, "fan": "f", "number": PLACE, "place": place,
+        "position": place, "state": "waiting", "eta": null, "poll_after_ms": 5000, "pass": "P"});
     (StatusCode::CREATED, axum::Json(joined)).into_response()
 }
 

@@ -1,6 +1,4 @@
-//! Facts in `catraca.db`: shows and their ledgers, what was sold, events and who has read them.
-
-use std::path::Path;
+//! Facts in the database: shows and their ledgers, what was sold, events and who has read them.
 
 use serde::Deserialize;
 
@@ -14,9 +12,8 @@ use crate::check::load::CheckError;
 use crate::check::snapshot::{Cells, Snapshot};
 use crate::event::codec;
 
-/// Reads `catraca.db`.
-pub(super) async fn read_shop(path: &Path, facts: &mut Facts) -> Result<(), CheckError> {
-    let mut db = Snapshot::open(path).await?;
+/// Reads everything, in one state of the database.
+pub(super) async fn read_shop(mut db: Snapshot<'_>, facts: &mut Facts) -> Result<(), CheckError> {
     let shows = db.all("select * from shows", show).await?;
     facts.shows = shows.into_iter().collect();
     read_ledger(&mut db, facts).await?;
@@ -105,7 +102,7 @@ async fn read_outbox(db: &mut Snapshot<'_>, facts: &mut Facts) -> Result<(), Che
         .collect();
     events.log = db
         .all(
-            "select * from outbox_log order by partition, offset",
+            "select * from outbox_log order by partition, \"offset\"",
             |row| {
                 Ok(Mark {
                     partition: row.count("partition")?,
@@ -208,6 +205,7 @@ fn show(row: &Cells<'_>) -> Result<(ShowId, Show), CheckError> {
         ceiling: Number(row.count("ceiling")?),
         checkpoint_at: row.at("checkpoint_at_ms")?,
         stock_guard: settings.stock_guard,
+        is_cancelled: row.has("cancelled_at_ms")?,
         sections: sections.collect(),
         ledger: Vec::new(),
         acts: Vec::new(),

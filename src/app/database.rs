@@ -1,0 +1,126 @@
+//! The database of a process: SQLite or PostgreSQL, and the stores over it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::app::StartError;
+use crate::base::ids::IdSource;
+use crate::base::time::Clock;
+use crate::config::Config;
+use crate::driver::postgres::Postgres;
+use crate::driver::schema::{CATRACA, POSTGRES};
+use crate::driver::sqlite::Sqlite;
+use crate::journey;
+use crate::log;
+use crate::notify;
+use crate::orders;
+use crate::relay;
+use crate::show;
+use crate::stock;
+
+/// A database that is open.
+#[derive(Debug, Clone)]
+pub enum Database {
+    /// A file of ours.
+    Sqlite(Sqlite),
+    /// A server, which may be away for now.
+    Postgres(Postgres),
+}
+
+/// Every store that lies in the database.
+#[derive(Debug, Clone)]
+pub struct Stores {
+    /// Shows, checkpoints, ledger.
+    pub shows: Arc<dyn show::Store>,
+    /// Holds and orders.
+    pub orders: Arc<dyn orders::store::Store>,
+    /// The outbox, as the relay sees it.
+    pub relay: Arc<dyn relay::store::Store>,
+    /// The event log.
+    pub log: Arc<dyn log::Subscriber>,
+    /// What consumer groups have done.
+    pub inbox: Arc<dyn log::inbox::Inbox>,
+    /// What was sent to people.
+    pub sent: Arc<dyn notify::inbox::Inbox>,
+    /// Seats, and what was last said of them.
+    pub stock: Arc<dyn stock::store::Store>,
+    /// What is known of an order's way.
+    pub journeys: Arc<dyn journey::store::Store>,
+}
+
+/// Builds every store with the adapters of one backend.
+macro_rules! stores {
+    ($backend:ident::$adapter:ident, $log_inbox:ident: $db:expr, $clock:expr, $ids:expr) => {
+        Stores {
+            shows: Arc::new(show::$backend::$adapter::new($db.clone())),
+            orders: Arc::new(orders::$backend::$adapter::new(
+                $db.clone(),
+                $clock.clone(),
+                $ids.clone(),
+            )),
+            relay: Arc::new(relay::$backend::$adapter::new($db.clone(), $clock.clone())),
+            log: Arc::new(log::$backend::$adapter::new($db.clone(), $clock.clone())),
+            inbox: Arc::new(log::$log_inbox::$adapter::new($db.clone(), $clock.clone())),
+            sent: Arc::new(notify::$backend::$adapter::new($db.clone(), $clock.clone())),
+            stock: Arc::new(stock::$backend::$adapter::new($db.clone(), $clock.clone())),
+            journeys: Arc::new(journey::$backend::$adapter::new($db.clone())),
+        }
+    };
+}
+
+impl Database {
+    /// Opens what `database.url` names and brings its schema up to date. A server that is away is no
+    /// reason not to start: the schema follows once it comes.
+    ///
+    /// # Errors
+    /// [`StartError`] with one line for a file or a server that cannot be used.
+    pub async fn open(config: &Config) -> Result<Self, StartError> {
+        if config.database_is_postgres() {
+            let url = config.database.url.as_str();
+            let db = Postgres::open(url, POSTGRES).await.map_err(|error| {
+                let error = anyhow::Error::from(error);
+                StartError::unavailable(format!("cannot use the server of database.url: {error:#}"))
+            })?;
+            return Ok(Self::Postgres(db));
+        }
+        let path = config.database_path();
+        let db = Sqlite::open(&path, CATRACA).await;
+        Ok(Self::Sqlite(db.map_err(|error| unusable(&path, error))?))
+    }
+
+    /// The stores over it.
+    pub fn stores(&self, clock: &Arc<dyn Clock>, ids: &Arc<IdSource>) -> Stores {
+        match self {
+            Self::Sqlite(db) => stores!(in_sqlite::InSqlite, inbox_in_sqlite: db, clock, ids),
+            Self::Postgres(db) => {
+                stores!(in_postgres::InPostgres, inbox_in_postgres: db, clock, ids)
+            }
+        }
+    }
+
+    /// Whether it is there, with our schema.
+    ///
+    /// # Errors
+    /// [`StartError`] where its server is away.
+    pub fn ready(&self) -> Result<(), StartError> {
+        let ready = match self {
+            Self::Sqlite(_) => Ok(()),
+            Self::Postgres(db) => db.ready(),
+        };
+        ready.map_err(|error| StartError::unavailable(error.to_string()))
+    }
+
+    /// Waits for the units of work under way, then lets go of it.
+    pub async fn close(&self) {
+        match self {
+            Self::Sqlite(db) => db.close().await,
+            Self::Postgres(db) => db.close().await,
+        }
+    }
+}
+
+/// One line about a file.
+pub(super) fn unusable(path: &Path, error: impl Into<anyhow::Error>) -> StartError {
+    let error: anyhow::Error = error.into();
+    StartError::unavailable(format!("cannot open {}: {error:#}", path.display()))
+}

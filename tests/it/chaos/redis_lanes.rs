@@ -1,0 +1,106 @@
+//! Callers who go away, and calls that never come back: nobody else is answered wrongly or late.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use catraca::driver::redis::{Input, Redis, RedisError, Script, Settings};
+use redis::Value;
+use tokio::task::JoinSet;
+
+use crate::support::need::REDIS;
+use crate::support::redis::Server;
+
+/// Long enough for a busy machine.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+fn nonce(n: usize) -> Input {
+    Input {
+        keys: vec!["catraca:{show}:nonce".to_owned()],
+        args: vec![n.to_string().into_bytes()],
+    }
+}
+
+fn open(server: &Server) -> Redis {
+    let settings = Settings {
+        url: server.url(),
+        ..Settings::default()
+    };
+    Redis::open(&settings).unwrap()
+}
+
+/// A reply stream that shifted by one would answer everybody with somebody else's, for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn callers_who_go_away_do_not_shift_the_answers() {
+    let Some(server) = Server::start(&REDIS) else {
+        return;
+    };
+    let redis = Arc::new(open(&server));
+    // Replies of several sizes, some of them slow to make.
+    let echo = "local s = 0 for i = 1, ARGV[1] % 7 * 3000 do s = s + i end \
+                return { ARGV[1], string.rep('x', ARGV[1] % 5 * 400) }";
+    let script = Arc::new(Script::new(echo));
+    let mut asking = JoinSet::new();
+    for n in 0..600 {
+        let (redis, script) = (Arc::clone(&redis), Arc::clone(&script));
+        let call = async move {
+            let answer = redis.run_for_request(&script, &nonce(n), DEADLINE).await;
+            (n, answer.unwrap())
+        };
+        if n % 3 == 0 {
+            // Asks, and goes away before, while or after the answer comes.
+            let patience = Duration::from_micros(50 * (n as u64 % 40));
+            asking.spawn(async move { tokio::time::timeout(patience, call).await.ok() });
+        } else {
+            asking.spawn(async move { Some(call.await) });
+        }
+    }
+    let answered: Vec<(usize, Value)> = asking.join_all().await.into_iter().flatten().collect();
+    assert!(400 <= answered.len(), "{}", answered.len());
+    for (n, answer) in answered {
+        let Value::Array(parts) = answer else {
+            panic!("{answer:?}");
+        };
+        assert_eq!(parts[0], Value::BulkString(n.to_string().into_bytes()));
+    }
+    for n in 1_000..1_010 {
+        let answer = redis.run_for_request(&script, &nonce(n), DEADLINE).await;
+        let Value::Array(parts) = answer.unwrap() else {
+            panic!("a list");
+        };
+        assert_eq!(parts[0], Value::BulkString(n.to_string().into_bytes()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_that_is_not_answered_ends_at_its_deadline_and_the_next_is_served() {
+    let Some(server) = Server::start(&REDIS) else {
+        return;
+    };
+    let redis = open(&server);
+    let script = Script::new("return ARGV[1]");
+    redis
+        .run_for_request(&script, &nonce(1), DEADLINE)
+        .await
+        .unwrap();
+    server.pause();
+    let deadline = Duration::from_millis(50);
+    for n in 0..20 {
+        let answer = redis.run_for_request(&script, &nonce(n), deadline).await;
+        let outage = answer.as_ref().map_err(RedisError::outage);
+        assert_eq!(outage.unwrap_err().unwrap().word(), "slow");
+    }
+    server.resume();
+    // What was sent to the old connections is answered to nobody.
+    let end = tokio::time::Instant::now() + DEADLINE;
+    for n in 100..120 {
+        loop {
+            match redis.run_for_request(&script, &nonce(n), DEADLINE).await {
+                Ok(answer) => {
+                    break assert_eq!(answer, Value::BulkString(n.to_string().into_bytes()));
+                }
+                Err(error) => assert!(tokio::time::Instant::now() < end, "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}

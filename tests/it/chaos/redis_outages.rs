@@ -1,0 +1,245 @@
+//! Redis fails in every way we know, under a program that serves: nobody new gets a number and no
+//! gate opens, but everybody is told the last that is known and why; and when Redis is well again,
+//! everything goes on without a hand.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use redis::Connection;
+
+use crate::chaos::site::Site;
+use crate::support::need::{Need, REDIS, VALKEY};
+use crate::support::redis::Server;
+use crate::support::until;
+
+/// One way to fail: the word for it, how it comes about, and how it ends.
+struct Outage {
+    reason: &'static str,
+    begins: &'static [&'static [&'static str]],
+    ends: &'static [&'static [&'static str]],
+}
+
+const KILL: &[&str] = &["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"];
+
+const REFUSALS: &[Outage] = &[
+    Outage {
+        reason: "too_few_replicas",
+        begins: &[&["CONFIG", "SET", "min-replicas-to-write", "1"]],
+        ends: &[&["CONFIG", "SET", "min-replicas-to-write", "0"]],
+    },
+    Outage {
+        reason: "evicts",
+        begins: &[&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]],
+        ends: &[&["CONFIG", "SET", "maxmemory-policy", "noeviction"]],
+    },
+    Outage {
+        reason: "password",
+        begins: &[&["CONFIG", "SET", "requirepass", "changed"], KILL],
+        ends: &[&["CONFIG", "SET", "requirepass", ""]],
+    },
+    Outage {
+        reason: "out_of_connections",
+        begins: &[&["CONFIG", "SET", "maxclients", "1"], KILL],
+        ends: &[&["CONFIG", "SET", "maxclients", "1000"]],
+    },
+];
+
+fn tell(connection: &mut Connection, commands: &[&[&str]]) {
+    for command in commands {
+        let (name, args) = command.split_first().unwrap();
+        redis::cmd(name).arg(args).exec(connection).unwrap();
+    }
+}
+
+/// What everybody sees while rooms cannot be asked, for this reason.
+async fn is_out(site: &Site, reason: &str) {
+    let joined = until(&format!("joins are refused: {reason}"), || async {
+        let joined = site.join().await;
+        (joined.says() == ("room-unavailable", reason)).then_some(joined)
+    })
+    .await;
+    assert_eq!((joined.status, &*joined.retry_after), (503, "1"));
+    let held = until("the gate knows", || async {
+        let held = site.hold().await;
+        (held.status == 503).then_some(held)
+    })
+    .await;
+    assert_eq!(
+        (held.says().0, &*held.retry_after),
+        ("room-unavailable", "1")
+    );
+
+    until("readiness names it", || async {
+        (site.ready().await == (StatusCode::SERVICE_UNAVAILABLE, reason.to_owned())).then_some(())
+    })
+    .await;
+    let named = format!("\"{reason}\"");
+    let counted = site.metric("catraca_redis_").await;
+    assert!(
+        counted.iter().any(|line| line.contains(&named)),
+        "{counted:?}"
+    );
+
+    // From memory: the board's last state, and everybody's place.
+    let board = site.board().await;
+    assert_eq!(board.status, 200);
+    let (pass, before) = &site.waiting;
+    let stands = site.status(pass).await;
+    assert_eq!(
+        (stands.status, &stands.body["place"]),
+        (200, &before["place"])
+    );
+    assert_eq!(stands.body["position"], before["position"]);
+    tokio::time::sleep(Duration::from_millis(1_100)).await; // longer than boards are apart
+    assert_eq!(site.board().await.body["as_of"], board.body["as_of"]);
+    assert_eq!(site.hold().await.status, 503);
+}
+
+/// Everything goes on, without a hand.
+async fn is_back(site: &Site) {
+    site.joined().await;
+    until("readiness returns", || async {
+        (site.ready().await == (StatusCode::OK, "ok".to_owned())).then_some(())
+    })
+    .await;
+    until("the gate opens", || async {
+        (site.hold().await.status != 503).then_some(())
+    })
+    .await;
+    let (pass, before) = &site.waiting;
+    assert_eq!(site.status(pass).await.body["place"], before["place"]);
+}
+
+async fn outages(need: &Need, outages: &[Outage]) {
+    let Some(server) = Server::start(need) else {
+        return;
+    };
+    let site = Site::open(&server.url(), &[]).await;
+    let mut hand = server.connection();
+    for outage in outages {
+        tell(&mut hand, outage.begins);
+        is_out(&site, outage.reason).await;
+        tell(&mut hand, outage.ends);
+        is_back(&site).await;
+    }
+    site.terminate().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refusals_of_redis_have_a_name_and_an_end() {
+    outages(&REDIS, REFUSALS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refusals_of_valkey_have_a_name_and_an_end() {
+    outages(&VALKEY, REFUSALS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_is_occupied_or_reads_only_is_waited_for() {
+    let Some(server) = Server::start(&REDIS) else {
+        return;
+    };
+    let site = Site::open(&server.url(), &[]).await;
+    let (mut hand, mut other) = (server.connection(), server.connection());
+    tell(
+        &mut hand,
+        &[&["CONFIG", "SET", "busy-reply-threshold", "100"]],
+    );
+    let endless = std::thread::spawn(move || {
+        let mut endless = redis::cmd("EVAL");
+        endless.arg("while true do end").arg(0).exec(&mut other)
+    });
+    is_out(&site, "occupied").await;
+    tell(&mut hand, &[&["SCRIPT", "KILL"]]);
+    endless.join().unwrap().unwrap_err();
+    is_back(&site).await;
+
+    // A server that was a replica has a new history: its rooms are mended.
+    tell(&mut hand, &[&["REPLICAOF", "127.0.0.1", "1"]]);
+    is_out(&site, "read_only").await;
+    tell(&mut hand, &[&["REPLICAOF", "NO", "ONE"]]);
+    is_back(&site).await;
+    site.terminate().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_stands_still_or_goes_away_is_waited_for() {
+    let Some(server) = Server::start(&REDIS) else {
+        return;
+    };
+    let site = Site::open(&server.url(), &[]).await;
+    server.pause();
+    is_out(&site, "slow").await;
+    server.resume();
+    is_back(&site).await;
+
+    let port = server.port();
+    drop(server);
+    is_out(&site, "away").await;
+    // With nothing in it: what fans have in their hands and SQL knows is put back.
+    let settings = ["--maxmemory-policy", "noeviction"];
+    let server = until("the port is free", || async {
+        Server::start_on(&REDIS, [port], &settings)
+    })
+    .await;
+    is_back(&site).await;
+    site.terminate().await;
+    drop(server);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_redis_takes_nobody_new_and_serves_those_it_has() {
+    let Some(server) = Server::start(&REDIS) else {
+        return;
+    };
+    let site = Site::open(&server.url(), &[]).await;
+    let mut hand = server.connection();
+    tell(&mut hand, &[&["CONFIG", "SET", "maxmemory", "1"]]);
+    let refused = site.join().await;
+    assert_eq!(refused.says(), ("room-unavailable", "out_of_memory"));
+    assert_eq!((refused.status, &*refused.retry_after), (503, "1"));
+
+    // The gate is open, and readiness stays: another gateway would have the same memory.
+    assert_eq!(site.hold().await.status, 201);
+    assert_eq!(site.ready().await, (StatusCode::OK, "ok".to_owned()));
+    // An end frees the slot; the next is called and claims, all of it in a full server.
+    let leaves = format!("DELETE /v1/shows/{}/place", crate::support::sale::SHOW);
+    let gone = site
+        .ask(&leaves, &[("x-catraca-pass", &site.inside.0)], &().into())
+        .await;
+    assert_eq!(gone.status, 204, "{gone:?}");
+    until("the next fan is inside", || async {
+        let status = site.status(&site.waiting.0).await.body;
+        status["ticket"].as_str().map(drop)
+    })
+    .await;
+    tell(&mut hand, &[&["CONFIG", "SET", "maxmemory", "0"]]);
+    site.joined().await;
+    site.terminate().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn foreign_data_is_an_error_and_no_guess() {
+    let Some(server) = Server::start(&REDIS) else {
+        return;
+    };
+    let site = Site::open(&server.url(), &[]).await;
+    let mut hand = server.connection();
+    let queue = format!("catraca:{{{}}}:queue", crate::support::sale::SHOW);
+    let aside = format!("aside:{{{}}}", crate::support::sale::SHOW);
+    tell(
+        &mut hand,
+        &[
+            &["RENAME", &queue, &aside],
+            &["SET", &queue, "of somebody else"],
+        ],
+    );
+    let refused = site.join().await;
+    assert_eq!((refused.status, refused.says().0), (500, "room-corrupt"));
+    let (pass, before) = &site.waiting;
+    assert_eq!(site.status(pass).await.body["place"], before["place"]);
+    tell(&mut hand, &[&["RENAME", &aside, &queue]]);
+    site.joined().await;
+    site.terminate().await;
+}

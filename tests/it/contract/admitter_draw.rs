@@ -1,0 +1,281 @@
+//! The admitter and a draw: sealed, frozen, held and called, whatever is lost in between.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use catraca::admitter::ledger::entry_of;
+use catraca::base::ids::{Edition, FanId, Generation, Number, Place};
+use catraca::room::draw::{Table, commitment, seed};
+use catraca::room::in_redis::InRedis;
+use catraca::room::model::command::{Board, Change, Frozen, Restored, Restoring, RoomState};
+use catraca::show::Show;
+use catraca::show::draw::{DrawFact, Entered};
+
+use crate::contract::admitter::World;
+use crate::support::need::REDIS;
+use crate::support::redis::Server;
+
+const PLAIN: &str = r#"{"name": "Show", "rate": 50, "draw": true}"#;
+const WITH_BEACON: &str =
+    r#"{"name": "Show", "rate": 50, "draw": true, "beacon": "drand quicknet, round 912"}"#;
+
+impl World {
+    async fn kept(&self) -> Show {
+        self.shows.get(&self.show).await.unwrap().unwrap()
+    }
+
+    async fn board(&self) -> Board {
+        self.rooms.board(&self.show).await.unwrap()
+    }
+
+    /// A show with a draw, early, and these fans in line.
+    async fn early(&mut self, settings: &str, fans: u64) -> Vec<FanId> {
+        self.create(settings).await;
+        self.step_until(async |w| {
+            let board = w.rooms.board(&w.show).await;
+            board.is_ok_and(|board| board.state == RoomState::Early)
+        })
+        .await;
+        let mut joined = Vec::new();
+        for _ in 0..fans {
+            joined.push(self.join().await);
+        }
+        joined
+    }
+
+    async fn ask_to_open(&self) {
+        let open = RoomState::Open.word();
+        let written = self.shows.verb(&self.show, &self.change(open), open).await;
+        written.unwrap().unwrap();
+    }
+
+    async fn until_frozen(&mut self) {
+        self.step_until(async |w| w.kept().await.draw.unwrap().size.is_some())
+            .await;
+    }
+
+    async fn until_open(&mut self) {
+        self.step_until(async |w| {
+            let board = w.rooms.board(&w.show).await;
+            board.is_ok_and(|board| board.state == RoomState::Open)
+        })
+        .await;
+    }
+
+    async fn enter(&self, value: &str) -> Option<Entered> {
+        let change = self.change("beacon");
+        let entered = self.shows.enter_beacon(&self.show, &change, value);
+        entered.await.unwrap()
+    }
+
+    /// Whom the ledger says were called, in order, with their places.
+    async fn called(&self) -> Vec<(FanId, Place)> {
+        let after = (Generation(0), 0);
+        let rows = self.shows.ledger(&self.show, Edition(1), after, 10_000);
+        let rows = rows.await.unwrap();
+        let entries = rows.iter().map(|row| entry_of(row).unwrap());
+        entries
+            .filter_map(|entry| match entry.change {
+                Change::Called(called) => Some(called.fans),
+                _ => None,
+            })
+            .flatten()
+            .collect()
+    }
+
+    /// The table of a draw that has been held, its seal checked.
+    async fn table(&self) -> Table {
+        let (show, board) = (self.kept().await, self.board().await);
+        let (draw, beacon) = (show.draw.unwrap(), show.settings.beacon);
+        let announced = board.settings.draw.unwrap();
+        let revealed = announced.revealed.unwrap();
+        let beacon = beacon.unwrap_or_default();
+        assert_eq!(announced.commitment, draw.sealed.commitment);
+        let sealed = commitment(&self.show, &revealed.secret, &beacon);
+        assert_eq!(announced.commitment, sealed);
+        let size = draw.size.unwrap().0;
+        let value = revealed.beacon_value.unwrap_or_default();
+        let drawn = seed(&self.show, &revealed.secret, &value, size);
+        assert_eq!(
+            (draw.seed, board.draw.unwrap().seed),
+            (Some(drawn), Some(drawn))
+        );
+        assert_eq!(board.draw.unwrap().size, size);
+        Table::new(&drawn, size)
+    }
+
+    /// Comes back with the pass of a number.
+    async fn restore(&self, fan: FanId, number: u64, table: &Table) -> Restored {
+        let board = self.board().await;
+        let number = Number(number);
+        let restoring = Restoring {
+            fan,
+            number,
+            edition: Edition(1),
+            generation: board.generation,
+            place: (number.0 <= table.size()).then(|| table.place(number)),
+        };
+        self.rooms.restore(&self.show, restoring).await.unwrap()
+    }
+}
+
+/// Loses everything that the embedded room keeps.
+async fn lose(world: World, folder: &Path) -> World {
+    drop(world);
+    for file in ["room.db", "room.db-wal", "room.db-shm"] {
+        let _missing = std::fs::remove_file(folder.join(file));
+    }
+    World::open(folder).await
+}
+
+#[tokio::test]
+async fn fans_are_called_in_the_order_of_the_draw() {
+    let folder = tempfile::tempdir().unwrap();
+    is_drawn(World::open(folder.path()).await).await;
+}
+
+#[tokio::test]
+async fn fans_are_called_in_the_order_of_the_draw_on_redis() {
+    let Some(server) = Server::start(&REDIS) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let room = InRedis::connect(&server.url()).await.unwrap();
+    is_drawn(World::open_on(folder.path(), Arc::new(room)).await).await;
+}
+
+async fn is_drawn(mut world: World) {
+    let fans = world.early(PLAIN, 40).await;
+    let announced = world.board().await.settings.draw.unwrap();
+    assert_eq!(announced.revealed, None, "nothing is revealed before");
+    for fan in &fans[30..] {
+        world.rooms.leave(&world.show, *fan).await.unwrap();
+    }
+    world.ask_to_open().await;
+    world.until_open().await;
+    let late = world.join().await;
+    world
+        .step_until(async |w| w.called().await.len() == 31)
+        .await;
+
+    let table = world.table().await;
+    assert_eq!(table.size(), 40);
+    let mut expected: Vec<(FanId, Place)> = (1..)
+        .map(Number)
+        .zip(&fans[..30])
+        .map(|(number, fan)| (*fan, table.place(number)))
+        .collect();
+    expected.sort_by_key(|(_, place)| *place);
+    expected.push((late, Place(41)));
+    assert_eq!(world.called().await, expected);
+}
+
+#[tokio::test]
+async fn the_beacon_is_waited_for_and_entered_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = World::open(folder.path()).await;
+    let fans = world.early(WITH_BEACON, 3).await;
+    assert_eq!(world.enter("5f3a0c").await, Some(Entered::TooEarly));
+    world.ask_to_open().await;
+    world.until_frozen().await;
+    for _ in 0..5 {
+        let pause = world.admitter.step().await;
+        tokio::time::sleep(pause).await;
+    }
+    let board = world.board().await;
+    assert_eq!(board.state, RoomState::Early, "nothing is held without it");
+    assert_eq!(board.draw.unwrap().seed, None);
+    let late = world.join().await;
+
+    assert_eq!(world.enter("5f3a0c").await, Some(Entered::Now));
+    assert_eq!(world.enter("5f3a0c").await, Some(Entered::Before));
+    assert_eq!(world.enter("other").await, Some(Entered::Other));
+    world.until_open().await;
+    assert_eq!(world.table().await.size(), 3, "who came later took no part");
+    world
+        .step_until(async |w| w.called().await.len() == 4)
+        .await;
+    let called: Vec<FanId> = world.called().await.iter().map(|(fan, _)| *fan).collect();
+    let first: BTreeSet<FanId> = called[..3].iter().copied().collect();
+    assert_eq!(first, fans.into_iter().collect());
+    assert_eq!(called[3], late);
+}
+
+/// A room lost after each step of an opening. What SQL had is the draw; what it had not, begins anew.
+#[tokio::test]
+async fn a_loss_between_any_two_steps_changes_no_place() {
+    for step in 0..5 {
+        let folder = tempfile::tempdir().unwrap();
+        let mut world = World::open(folder.path()).await;
+        let fans = world.early(WITH_BEACON, 5).await;
+        let before = world.kept().await.draw.unwrap();
+        if 0 < step {
+            world.ask_to_open().await;
+            // The hour has come in the room, and the leader dies before it does anything about it.
+            let show = world.kept().await;
+            let asked = catraca::admitter::settings::configure(&show);
+            world.rooms.configure(&world.show, asked).await.unwrap();
+            let frozen = world.rooms.freeze(&world.show).await.unwrap();
+            assert_eq!(frozen, Frozen::At { size: 5 });
+        }
+        if 1 < step {
+            world.until_frozen().await;
+        }
+        if 2 < step {
+            assert_eq!(world.enter("5f3a0c").await, Some(Entered::Now));
+        }
+        let drawn = seed(&world.show, &before.sealed.secret, "5f3a0c", 5);
+        if 3 < step {
+            let fact = DrawFact::Seed(drawn);
+            world
+                .shows
+                .keep_draw(&world.show, Edition(1), fact)
+                .await
+                .unwrap();
+        }
+
+        let mut world = lose(world, folder.path()).await;
+        world
+            .step_until(async |w| w.rooms.board(&w.show).await.is_ok())
+            .await;
+        world.ask_to_open().await; // also ends the wait for those who were lost
+        if step <= 1 {
+            // Nothing was kept: whoever takes part now is frozen anew.
+            world.until_frozen().await;
+        }
+        if step <= 2 {
+            world.enter("5f3a0c").await;
+        }
+        world.until_open().await;
+        let kept = world.kept().await.draw.unwrap();
+        assert_eq!(kept.sealed, before.sealed, "step {step}");
+        let table = world.table().await;
+        if 1 < step {
+            assert_eq!((table.size(), table.seed()), (5, drawn), "step {step}");
+        }
+        assert!(5 <= table.size(), "step {step}");
+        for (fan, number) in fans.iter().zip(1..) {
+            let restored = world.restore(*fan, number, &table).await;
+            let is_back = matches!(restored, Restored::Waiting | Restored::Returned);
+            assert!(is_back, "step {step}: {restored:?}");
+        }
+        world
+            .step_until(async |w| w.called().await.len() == 5)
+            .await;
+        for (fan, place) in world.called().await {
+            let number = 1 + fans.iter().position(|known| *known == fan).unwrap();
+            assert_eq!(place, table.place(Number(number as u64)), "step {step}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_show_with_presence_tells_its_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut world = World::open(folder.path()).await;
+    let settings = r#"{"name": "Show", "rate": 50, "require_presence": true}"#;
+    world.early(settings, 0).await;
+    assert!(world.board().await.settings.require_presence);
+    assert_eq!(world.board().await.settings.draw, None);
+}

@@ -1,0 +1,147 @@
+//! Our own shop behind the gateway, with a cable between them that a test can cut.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use catraca::base::ids::IdSource;
+use catraca::base::secret::Secret;
+use catraca::base::time::Clock;
+use catraca::driver::schema::CATRACA;
+use catraca::driver::sqlite::Sqlite;
+use catraca::orders::in_sqlite::InSqlite;
+use catraca::orders::payment::via_sandbox::ViaSandbox;
+use catraca::orders::store::Store;
+use catraca::orders::{Orders, Settings};
+use catraca::show::settings::Settings as ShowSettings;
+use catraca::show::{self, Change};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::e2e::gateway::door::{Answer, Door, Plan, show};
+use crate::support::cut::Cut;
+
+/// How long holds last: beyond the ticket of whoever makes one.
+pub(crate) const HOLD_MS: u64 = 400_000;
+
+pub(crate) struct Till {
+    pub(crate) door: Door,
+    pub(crate) cut: Cut,
+    pub(crate) orders: Orders,
+    store: Arc<dyn Store>,
+    pub(crate) address: SocketAddr,
+    db: Sqlite,
+    serving: JoinHandle<std::io::Result<()>>,
+    _folder: tempfile::TempDir,
+}
+
+/// Somebody inside.
+#[derive(Debug, Clone)]
+pub(crate) struct Buyer {
+    pub(crate) pass: String,
+    pub(crate) ticket: String,
+}
+
+impl Till {
+    /// A shop with ten numbered seats in B and ten places in GA, and a show of somebody else's.
+    pub(crate) async fn open() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let db = Sqlite::open(&folder.path().join("catraca.db"), CATRACA)
+            .await
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let cut = Cut::before(address).await;
+        let mut plan = Plan {
+            upstream: Some(cut.address().to_string()),
+            ..Plan::default()
+        };
+        plan.settings.upstream_ms = 5_000;
+        let door = Door::planned(plan).await;
+        let ids = Arc::new(IdSource::random());
+        let store: Arc<dyn Store> = Arc::new(InSqlite::new(db.clone(), door.clock.clone(), ids));
+        sell(&db, &*store, show().as_str(), "B").await;
+        sell(&db, &*store, "another-show", "Z").await;
+        let sandbox = Arc::new(ViaSandbox::new(Duration::from_secs(3_600)));
+        let settings = Settings::with_secret(Secret::new("shared"));
+        let orders = Orders::new(store.clone(), sandbox, door.clock.clone(), settings);
+        let router = orders.router();
+        Self {
+            door,
+            cut,
+            orders,
+            store,
+            address,
+            db,
+            serving: tokio::spawn(async move { axum::serve(listener, router).await }),
+            _folder: folder,
+        }
+    }
+
+    /// A fan whose turn it is.
+    pub(crate) async fn buyer(&self) -> Buyer {
+        let (ana, ticket) = self.door.admitted().await;
+        Buyer {
+            pass: ana.pass,
+            ticket,
+        }
+    }
+
+    /// What a buyer asks below the show, `POST orders`, with more headers.
+    pub(crate) async fn ask(
+        &self,
+        buyer: &Buyer,
+        line: &str,
+        more: &[(&str, &str)],
+        body: &str,
+    ) -> Answer {
+        let (method, path) = line.split_once(' ').unwrap();
+        let mut headers = vec![
+            ("content-type", "application/json"),
+            ("x-catraca-pass", buyer.pass.as_str()),
+            ("x-admission-ticket", buyer.ticket.as_str()),
+        ];
+        headers.extend(more);
+        let path = format!("/v1/shows/{}/{path}", show());
+        self.door.ask(method, &path, &headers, body).await
+    }
+
+    /// The operator takes an order back, so that its seats are there for the next buyer.
+    pub(crate) async fn give_back(&self, order: &serde_json::Value) {
+        let order = order.as_str().unwrap().parse().unwrap();
+        self.store.cancel(order).await.unwrap().unwrap();
+    }
+
+    /// How many rows a query counts.
+    pub(crate) async fn count(&self, sql: &'static str) -> i64 {
+        let counted = sqlx::query_scalar(sql).fetch_one(&self.db.read).await;
+        counted.unwrap()
+    }
+}
+
+impl Drop for Till {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+/// Puts a show on sale.
+async fn sell(db: &Sqlite, store: &dyn Store, show: &str, section: &str) {
+    let text = format!(
+        r#"{{"name":"Gala","rate":10,"hold_ms":{HOLD_MS},"sections":[
+          {{"name":"{section}","seats":10,"numbered":true,"price":{{"amount":390.00,"currency":"BRL"}}}},
+          {{"name":"GA","seats":10,"price":{{"amount":90.00,"currency":"BRL"}}}}]}}"#
+    );
+    let settings: ShowSettings = serde_json::from_str(&text).unwrap();
+    let shows: Arc<dyn show::Store> = Arc::new(show::in_sqlite::InSqlite::new(db.clone()));
+    let change = Change {
+        who: "test".to_owned(),
+        role: "admin".to_owned(),
+        action: "create".to_owned(),
+        detail: text,
+        at: catraca::base::time::SystemClock.now(),
+    };
+    let id = show.parse().unwrap();
+    shows.put(&id, &change, &settings, None).await.unwrap();
+    store.reconcile(&id, &settings.sections).await.unwrap();
+}
