@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail, ensure};
 use clap::{Args, Parser, Subcommand};
 
+use crate::bench::Bench;
 use crate::crowd::plan::{Range, Shares};
 
 /// A crowd of fans in front of a waiting room, from outside.
@@ -27,33 +28,12 @@ pub enum Verb {
     ///
     /// Exit code: 0 nothing wrong was seen, 1 faults (listed in the report) or no server, 2 usage.
     Crowd(Box<CrowdArgs>),
-    /// Measure ways to do the same side by side, against servers that it starts itself.
+    /// Measure the program side by side with peers: ratios of CPU time, on two cores of this machine.
+    ///
+    /// It starts what it measures itself, on private ports. Exit code: 0 measured (a figure that is
+    /// missed says so in the table), 1 something is missing or failed.
     #[command(subcommand)]
-    Bench(BenchVerb),
-}
-
-/// What can be measured.
-#[derive(Debug, Subcommand)]
-pub enum BenchVerb {
-    /// Holds and orders on PostgreSQL, beside a counter row and a statement a row.
-    Orders(BenchOrdersArgs),
-}
-
-/// Words of `loadtest bench orders`.
-#[derive(Debug, Args)]
-pub struct BenchOrdersArgs {
-    /// The PostgreSQL to start: `postgres`, beside its `initdb`.
-    #[arg(long, value_name = "FILE", default_value = "/usr/local/bin/postgres")]
-    pub postgres: PathBuf,
-    /// Operations a round, at most 30,000.
-    #[arg(long, default_value_t = 4_000, value_parser = clap::value_parser!(u32).range(1..=30_000))]
-    pub count: u32,
-    /// Clients at once, each with a connection.
-    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub clients: u32,
-    /// Rounds; each way has its turn in each.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub rounds: u32,
+    Bench(Bench),
 }
 
 /// Words of `loadtest crowd`.
@@ -258,7 +238,7 @@ mod tests {
         let words = format!("loadtest crowd --show s --report r {line}");
         match Cli::try_parse_from(words.split_whitespace())?.verb {
             Verb::Crowd(arguments) => arguments.settings(),
-            Verb::Bench(_) => bail!("not a crowd"),
+            Verb::Bench(bench) => bail!("not a crowd: {bench:?}"),
         }
     }
 

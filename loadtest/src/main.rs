@@ -1,9 +1,10 @@
 //! Arguments, run, exit code.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use loadtest::cli::{BenchVerb, Cli, Verb};
+use loadtest::cli::{Cli, Verb};
 use loadtest::{bench, crowd};
 
 fn main() -> ExitCode {
@@ -16,6 +17,14 @@ fn main() -> ExitCode {
         Err(error) => return said(&anyhow::Error::new(error).context("starting"), 1),
     };
     match cli.verb {
+        Verb::Bench(bench) => match runtime.block_on(bench::run(&bench)) {
+            Ok(table) => {
+                // A closed pipe is nobody's fault.
+                drop(writeln!(std::io::stdout(), "{table}"));
+                ExitCode::SUCCESS
+            }
+            Err(error) => said(&error, 1),
+        },
         Verb::Crowd(arguments) => match arguments.settings() {
             Ok(settings) => match runtime.block_on(crowd::run(settings)) {
                 Ok(report) => {
@@ -26,15 +35,6 @@ fn main() -> ExitCode {
             },
             Err(error) => said(&error, 2),
         },
-        Verb::Bench(BenchVerb::Orders(settings)) => {
-            match runtime.block_on(bench::orders(&settings)) {
-                Ok(table) => {
-                    eprint!("{table}");
-                    ExitCode::SUCCESS
-                }
-                Err(error) => said(&error, 1),
-            }
-        }
     }
 }
 

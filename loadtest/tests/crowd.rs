@@ -27,7 +27,9 @@ fn settings(fake: &Fake, folder: &Path, for_s: u64) -> Settings {
          --mail-wait-s 2",
         fake.address
     );
-    let Verb::Crowd(arguments) = Cli::try_parse_from(line.split_whitespace()).unwrap().verb;
+    let Verb::Crowd(arguments) = Cli::try_parse_from(line.split_whitespace()).unwrap().verb else {
+        panic!("the line is a crowd's");
+    };
     arguments.settings().unwrap()
 }
 

@@ -1,15 +1,19 @@
 //! Whether the process lives and can serve, and its metrics.
 
+use std::sync::Arc;
+
+use axum::Router;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::admin::Admin;
 use crate::http::problem::Problem;
-use crate::room::StoreError;
+use crate::room::{Rooms, StoreError};
+use crate::show::Store;
 use crate::telemetry::Exposition;
 use crate::telemetry::phase::Phase;
 
@@ -20,49 +24,64 @@ pub struct Health {
     pub phase: watch::Receiver<Phase>,
     /// The metrics of the process.
     pub exposition: Exposition,
+    /// The rooms, which every role needs.
+    pub rooms: Rooms,
+    /// Shows in SQL; none for a gateway, which does not need them.
+    pub shows: Option<Arc<dyn Store>>,
+}
+
+/// What every process answers on its operators' listener, whatever its role.
+pub fn router(health: Arc<Health>) -> Router {
+    Router::new()
+        .route("/livez", get(livez)) // the process runs
+        .route("/readyz", get(readyz)) // it can serve; names what it lacks
+        .route("/metrics", get(metrics)) // Prometheus text
+        .with_state(health)
+        .fallback(not_found)
 }
 
 /// `GET /livez`: 200 while the process runs.
-pub async fn livez() -> &'static str {
+async fn livez() -> &'static str {
     "ok\n"
 }
 
 /// `GET /readyz`: 200 while the process can serve; else 503, naming what fails.
-pub async fn readyz(State(admin): State<Admin>) -> Response {
-    let phase = *admin.health.phase.borrow();
-    let database = database(&admin).await;
-    let room = match admin.rooms.ready().await {
+async fn readyz(State(health): State<Arc<Health>>) -> Response {
+    let phase = *health.phase.borrow();
+    let room = match health.rooms.ready().await {
         Ok(()) => "ok",
         Err(StoreError::Unavailable(away)) => away.outage.word(),
         Err(StoreError::Unfenced | StoreError::Overloaded | StoreError::Corrupt(_)) => "failing",
     };
-    let status = if phase == Phase::Ready && database == "ok" && room == "ok" {
+    let mut body = json!({ "process": phase.word(), "room": room });
+    let mut is_ready = phase == Phase::Ready && room == "ok";
+    if let Some(shows) = &health.shows {
+        let database = database(shows.as_ref()).await;
+        body["database"] = json!(database);
+        is_ready &= database == "ok";
+    }
+    let status = if is_ready {
         StatusCode::OK
     } else {
         StatusCode::SERVICE_UNAVAILABLE
     };
-    let body = json!({
-        "process": phase.word(),
-        "database": database,
-        "room": room,
-    });
     (status, axum::Json(body)).into_response()
 }
 
 /// How the database is: a disk that is full, or a server that only follows, can still be read.
-async fn database(admin: &Admin) -> &'static str {
-    if admin.shows.list().await.is_err() {
+async fn database(shows: &dyn Store) -> &'static str {
+    if shows.list().await.is_err() {
         return "failing";
     }
-    match admin.shows.try_write().await {
+    match shows.try_write().await {
         Ok(()) => "ok",
         Err(_) => "read-only",
     }
 }
 
 /// `GET /metrics`: the Prometheus text format.
-pub async fn metrics(State(admin): State<Admin>) -> Response {
-    let text = admin.health.exposition.render();
+async fn metrics(State(health): State<Arc<Health>>) -> Response {
+    let text = health.exposition.render();
     (
         [(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
         text,
@@ -71,6 +90,6 @@ pub async fn metrics(State(admin): State<Admin>) -> Response {
 }
 
 /// Every other path.
-pub async fn not_found() -> Problem {
+async fn not_found() -> Problem {
     Problem::not_found("not-found", "There is nothing here.")
 }

@@ -60,11 +60,5 @@ pub fn router(admin: Admin, others: Router) -> Router {
             admin.access.clone(),
             access::require_token,
         ));
-    Router::new()
-        .route("/livez", get(health::livez)) // the process runs
-        .route("/readyz", get(health::readyz)) // it can serve; names what it lacks
-        .route("/metrics", get(health::metrics)) // Prometheus text
-        .with_state(admin)
-        .merge(guarded)
-        .fallback(health::not_found)
+    health::router(admin.health).merge(guarded)
 }

@@ -10,9 +10,9 @@
 
 use std::sync::Arc;
 
-use crate::admitter::Admitter;
 use crate::admitter::settings::configure;
-use crate::admitter::step::{Led, VisitError};
+use crate::admitter::step::Led;
+use crate::admitter::{Admitter, VisitError};
 use crate::base::ids::{Number, Place, Seed};
 use crate::base::limits::TICK_PLACES_MAX;
 use crate::room::draw::{self, Table};

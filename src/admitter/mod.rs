@@ -3,8 +3,9 @@
 //! Any number of admitters may run. The room's lease decides who leads a show, and the quota inside
 //! the room decides how many are called, so two admitters that both believe they lead do no harm.
 //! The loop is a step and a rhythm: `step.rs` visits the shows that are due; here is how long to
-//! rest. Nothing is remembered that a successor would need.
+//! rest. `archive.rs` writes to SQL beside it. Nothing is remembered that a successor would need.
 
+mod archive;
 mod draw;
 pub mod ledger;
 pub mod mend;
@@ -20,11 +21,13 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::admitter::archive::{Archive, Leading};
+use crate::admitter::mend::MendError;
 use crate::admitter::step::Led;
 use crate::base::ids::{IdSource, ShowId};
 use crate::base::time::Clock;
-use crate::room::Rooms;
-use crate::show::{Show, Store};
+use crate::room::{Rooms, StoreError as RoomError};
+use crate::show::{Show, Store, StoreError as ShowError};
 
 /// How often the list of shows is read from SQL, and how long an admitter rests at most.
 const LIST_EVERY: Duration = Duration::from_secs(1);
@@ -43,6 +46,22 @@ pub struct Admitter {
     listed_at: Option<Instant>,
     list: Vec<Show>,
     led: BTreeMap<ShowId, Led>,
+    leading: Leading,
+    archive: Archive,
+}
+
+/// Why a visit ended early.
+#[derive(Debug, thiserror::Error)]
+enum VisitError {
+    #[error(transparent)]
+    Room(#[from] RoomError),
+    #[error(transparent)]
+    Show(#[from] ShowError),
+    #[error(transparent)]
+    Mend(#[from] MendError),
+    /// SQL knows of a later life of the room than the one that answered.
+    #[error("the room's data is of an older generation than SQL's")]
+    Behind,
 }
 
 impl Admitter {
@@ -54,7 +73,8 @@ impl Admitter {
         holder: String,
         nudge: Arc<Notify>,
     ) -> Self {
-        let (listed_at, list, led) = (None, Vec::new(), BTreeMap::new());
+        let leading = Leading::default();
+        let archive = Archive::new(rooms.clone(), Arc::clone(&shows), leading.clone());
         Self {
             rooms,
             shows,
@@ -63,9 +83,11 @@ impl Admitter {
             ids: IdSource::random(),
             split_brain_ms: 0,
             nudge,
-            listed_at,
-            list,
-            led,
+            listed_at: None,
+            list: Vec::new(),
+            led: BTreeMap::new(),
+            leading,
+            archive,
         }
     }
 
@@ -82,8 +104,15 @@ impl Admitter {
     /// # Errors
     /// None: what fails is logged and tried again.
     pub async fn run(mut self, stop: CancellationToken) -> anyhow::Result<()> {
+        let mut beside = self.archive.clone();
+        tokio::join!(self.tick_until(&stop), beside.run(stop.clone()));
+        self.finish().await;
+        Ok(())
+    }
+
+    async fn tick_until(&mut self, stop: &CancellationToken) {
         while !stop.is_cancelled() {
-            let pause = self.step().await;
+            let pause = self.visit_all().await;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
@@ -91,13 +120,17 @@ impl Admitter {
                 () = tokio::time::sleep(pause) => {}
             }
         }
-        self.finish().await;
-        Ok(())
     }
 
-    /// Visits every show that is due; says how long to rest. Each visit may run twice: the room's
-    /// quota, the versions and the generations in SQL bound what it does.
+    /// Visits every show that is due and writes to SQL what is; says how long to rest. Each part may
+    /// run twice: the room's quota, the versions and the generations in SQL bound what it does.
     pub async fn step(&mut self) -> Duration {
+        let pause = self.visit_all().await;
+        self.archive.step().await;
+        pause
+    }
+
+    async fn visit_all(&mut self) -> Duration {
         let now = Instant::now();
         if self.listed_at.is_none_or(|at| LIST_EVERY <= now - at) {
             self.read_list(now).await;

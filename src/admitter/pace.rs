@@ -1,7 +1,8 @@
 //! How many fans to ask for now, and what to tell the line about its speed.
 //!
-//! A tick asks for its share of the window's rate plus what earlier ticks could not call, so that
-//! calls are spread evenly and nothing is owed. The room's quota bounds it; this file only paces.
+//! A tick asks for the share of the rate that the time since the last one makes, plus what earlier
+//! ticks could not call, so that calls are spread evenly and a tick that came late, or whose answer
+//! was lost, costs the line nothing. The room's quota bounds it; this file only paces.
 //!
 //! The *pace* is the speed of `serving`: places a second, so that fans who leave the line and fans
 //! who are passed over need no book-keeping. What is published may rise freely; it falls only
@@ -62,10 +63,12 @@ impl Pace {
         }
     }
 
-    /// How many fans the next tick asks for.
-    pub fn ask(&self, seen: Seen) -> u64 {
+    /// How many fans the next tick asks for, where the last answered one was `since_ms` ago.
+    pub fn ask(&self, seen: Seen, since_ms: u64) -> u64 {
         let window_ms = seen.window_ms.max(1);
-        let share = (seen.rate.min(RATE_MAX * window_ms) * TICK_EVERY_MS).div_ceil(window_ms);
+        // Sooner than usual is an extra tick, for the moment at which the quota frees.
+        let since_ms = since_ms.clamp(TICK_EVERY_MS, TICK_EVERY_MS.max(window_ms));
+        let share = (seen.rate.min(RATE_MAX * window_ms) * since_ms).div_ceil(window_ms);
         (share + self.owed).min(seen.rate).min(TICK_CALLS_MAX)
     }
 
@@ -276,28 +279,36 @@ mod tests {
     #[test]
     fn a_tick_asks_for_its_share_and_for_what_the_quota_left_over() {
         let mut pace = Pace::default();
-        assert_eq!(pace.ask(SEEN), 3);
+        for (since_ms, asked) in [(0, 3), (100, 3), (101, 4), (250, 8), (5_000, 30)] {
+            assert_eq!(pace.ask(SEEN, since_ms), asked, "{since_ms} ms later");
+        }
         pace.after(at(0), 3, &step(1, 1, Why::Rate), SEEN);
-        assert_eq!(pace.ask(SEEN), 5);
+        assert_eq!(pace.ask(SEEN, 100), 5);
         pace.after(at(100), 5, &step(5, 6, Why::Enough), SEEN);
-        assert_eq!(pace.ask(SEEN), 3);
+        assert_eq!(pace.ask(SEEN, 100), 3);
         pace.after(at(200), 3, &step(0, 6, Why::Capacity), SEEN);
-        assert_eq!(pace.ask(SEEN), 3);
-        assert_eq!(pace.ask(Seen { rate: 1, ..SEEN }), 1);
+        assert_eq!(pace.ask(SEEN, 100), 3);
+        assert_eq!(pace.ask(Seen { rate: 1, ..SEEN }, 100), 1);
         assert_eq!(
-            pace.ask(Seen {
-                rate: 30,
-                window_ms: 60_000,
-                ..SEEN
-            }),
+            pace.ask(
+                Seen {
+                    rate: 30,
+                    window_ms: 60_000,
+                    ..SEEN
+                },
+                100
+            ),
             1
         );
-        assert_eq!(pace.ask(Seen { rate: 0, ..SEEN }), 0);
+        assert_eq!(pace.ask(Seen { rate: 0, ..SEEN }, 100), 0);
         assert_eq!(
-            pace.ask(Seen {
-                rate: 5_000,
-                ..SEEN
-            }),
+            pace.ask(
+                Seen {
+                    rate: 5_000,
+                    ..SEEN
+                },
+                100
+            ),
             500
         );
     }

@@ -1,39 +1,37 @@
-//! One visit to one show: bring the room up to SQL's word, tick, copy the ledger, keep a checkpoint.
+//! One visit to one show: bring the room up to SQL's word, and tick.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::admitter::Admitter;
 use crate::admitter::draw::{Turn, is_unsealed};
-use crate::admitter::ledger::row_of;
-use crate::admitter::mend::{Attempt, MendError, Unfinished, is_whole, mend};
+use crate::admitter::mend::{Attempt, Unfinished, is_whole, mend};
 use crate::admitter::pace::{Pace, Seen};
 use crate::admitter::settings::configure;
-use crate::base::ids::{Generation, Number};
-use crate::base::limits::{
-    LEASE_TTL_MS, LEDGER_COPY_EVERY_MS, LEDGER_COPY_MAX, NUMBER_BLOCK, TICK_EVERY_MS,
-};
+use crate::admitter::{Admitter, VisitError};
+use crate::base::limits::{LEASE_TTL_MS, TICK_EVERY_MS};
 use crate::room::StoreError as RoomError;
 use crate::room::model::command::{Board, RoomState, Step, Tick, Ticked, Why};
-use crate::show::{Checkpoint, Show, StoreError as ShowError};
+use crate::show::Show;
 use crate::telemetry::metrics;
 
 const TICK_EVERY: Duration = Duration::from_millis(TICK_EVERY_MS);
-const COPY_EVERY: Duration = Duration::from_millis(LEDGER_COPY_EVERY_MS);
 /// After a tick that could not look far enough.
 const AT_ONCE: Duration = Duration::from_millis(1);
-/// How often a board is read, a checkpoint kept, and a follower asks for the lead.
+/// How often a board is read, and a follower asks for the lead; the longest rest after failures.
 const SECOND: Duration = Duration::from_secs(1);
 
 /// What an admitter remembers of one show between two visits.
 #[derive(Debug)]
 pub struct Led {
     tick_at: Instant,
-    copy_at: Instant,
     board_at: Instant,
     board: Option<Board>,
     pace: Option<Pace>,
+    /// When the last answered tick was sent.
+    ticked_at: Option<Instant>,
+    /// Visits that failed, one after another.
+    failures: u32,
     pub(super) turn: Turn,
     /// A mend that somebody has begun and not finished.
     unfinished: Option<Unfinished>,
@@ -44,10 +42,11 @@ impl Led {
     pub fn new(now: Instant) -> Self {
         Self {
             tick_at: now,
-            copy_at: now,
             board_at: now,
             board: None,
             pace: None,
+            ticked_at: None,
+            failures: 0,
             turn: Turn::default(),
             unfinished: None,
         }
@@ -60,11 +59,7 @@ impl Led {
 
     /// When the show is due again.
     pub fn due_at(&self) -> Instant {
-        if self.pace.is_some() {
-            self.tick_at.min(self.copy_at)
-        } else {
-            self.tick_at
-        }
+        self.tick_at
     }
 
     /// Whether the show is due: by the clock, or because an operator has changed it.
@@ -78,20 +73,15 @@ impl Led {
             .as_ref()
             .is_some_and(|board| board.version < show.version)
     }
-}
 
-/// Why a visit ended early.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum VisitError {
-    #[error(transparent)]
-    Room(#[from] RoomError),
-    #[error(transparent)]
-    Show(#[from] ShowError),
-    #[error(transparent)]
-    Mend(#[from] MendError),
-    /// SQL knows of a later life of the room than the one that answered.
-    #[error("the room's data is of an older generation than SQL's")]
-    Behind,
+    /// The next attempt after a failure: soon after the first, for a reply that is lost must not cost
+    /// the line a second; later and later while the room is away.
+    fn fail(&mut self) {
+        let doubled = TICK_EVERY * 2_u32.pow(self.failures.min(4));
+        self.failures = self.failures.saturating_add(1);
+        self.tick_at = Instant::now() + doubled.min(SECOND);
+        self.board = None;
+    }
 }
 
 impl Admitter {
@@ -109,12 +99,18 @@ impl Admitter {
             }
             other => other,
         };
-        if let Err(error) = outcome {
-            let error = anyhow::Error::from(error);
-            tracing::warn!(show.id = %show.id, "cannot tick: {error:#}");
-            led.tick_at = now + SECOND;
-            led.copy_at = now + SECOND;
-            led.board = None;
+        match outcome {
+            Ok(()) => led.failures = 0,
+            Err(error) => {
+                let error = anyhow::Error::from(error);
+                tracing::warn!(show.id = %show.id, "cannot tick: {error:#}");
+                led.fail();
+            }
+        }
+        if led.leads() {
+            self.leading.begin(&show.id, show.edition);
+        } else {
+            self.leading.end(&show.id);
         }
     }
 
@@ -130,14 +126,10 @@ impl Admitter {
         if led.tick_at <= now {
             self.tick(show, led, now).await?;
         }
-        if led.pace.is_some() && led.copy_at <= now {
-            led.copy_at = now + COPY_EVERY;
-            self.copy_ledger(show).await?;
-        }
         Ok(())
     }
 
-    /// Reads the board, tells the room what SQL decided since, and, as leader, keeps a checkpoint.
+    /// Reads the board, and tells the room what SQL decided since.
     async fn read_board(
         &mut self,
         show: &Show,
@@ -154,11 +146,6 @@ impl Admitter {
             board = self.rooms.board(&show.id).await?;
         }
         metrics::room(show.id.as_str(), board.waiting, board.live, board.uncopied);
-        if led.pace.is_some() {
-            self.shows
-                .checkpoint(&show.id, &checkpoint_of(&board))
-                .await?;
-        }
         led.board = Some(board);
         Ok(())
     }
@@ -169,7 +156,9 @@ impl Admitter {
         };
         let seen = seen_of(&board);
         let pace = led.pace.get_or_insert_with(|| Pace::resume(board.measured));
-        let (want, measured) = (pace.ask(seen), pace.measured());
+        let since = led.ticked_at.map_or(TICK_EVERY, |at| now - at);
+        let since_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        let (want, measured) = (pace.ask(seen, since_ms), pace.measured());
         let tick = Tick {
             holder: self.holder.clone(),
             want,
@@ -181,7 +170,7 @@ impl Admitter {
             Ticked::Follower { holder } => {
                 metrics::tick("follower");
                 tracing::debug!(show.id = %show.id, lease.holder = holder, "another admitter leads");
-                led.pace = None;
+                (led.pace, led.ticked_at) = (None, None);
                 led.turn = Turn::default();
                 led.tick_at = now + SECOND;
             }
@@ -190,14 +179,13 @@ impl Admitter {
                 metrics::called(step.count);
                 let pace = led.pace.get_or_insert_default();
                 pace.after(self.clock.now(), want, &step, seen);
+                led.ticked_at = Some(now);
                 led.turn.at = step.draw.map(|draw| (draw, step.serving));
                 led.tick_at = now + rest(&step);
                 if board.state != step.state {
                     tracing::info!(show.id = %show.id, state = step.state.word(), "room state");
                     led.board_at = now;
                 }
-                let generation = board.generation;
-                self.raise_ceiling(show, generation, &step).await?;
                 if step.opening {
                     self.draw_lots(show, &step).await?;
                 }
@@ -206,50 +194,10 @@ impl Admitter {
         Ok(())
     }
 
-    async fn raise_ceiling(
-        &self,
-        show: &Show,
-        generation: Generation,
-        step: &Step,
-    ) -> Result<(), VisitError> {
-        if NUMBER_BLOCK / 2 <= step.ceiling.0.saturating_sub(step.issued.0) {
-            return Ok(());
-        }
-        // SQL first: a number above SQL's ceiling could be issued again after a loss.
-        let ceiling = Number(step.ceiling.0 + NUMBER_BLOCK);
-        let raise = self.shows.raise_ceiling(&show.id, generation, ceiling);
-        if raise.await? {
-            self.rooms.raise_ceiling(&show.id, ceiling).await?;
-        }
-        Ok(())
-    }
-
-    /// Copies one page of the ledger and trims what is copied; whether there may be more.
-    async fn copy_ledger(&self, show: &Show) -> Result<bool, VisitError> {
-        let entries = self.rooms.ledger(&show.id, LEDGER_COPY_MAX).await?;
-        let Some(last) = entries.last() else {
-            return Ok(false);
-        };
-        let through = last.seq;
-        let rows: Vec<_> = entries
-            .iter()
-            .map(|entry| row_of(show.edition, entry))
-            .collect();
-        let current = last.generation;
-        if self.shows.append_ledger(&show.id, current, &rows).await? {
-            self.rooms.trim(&show.id, through).await?;
-        }
-        Ok(entries.len() == LEDGER_COPY_MAX)
-    }
-
     /// What a leader does before it goes: copies the rest of the ledger, gives up the lease.
     pub(super) async fn resign(&mut self, show: &Show) {
         let resigned = async {
-            while self.copy_ledger(show).await? {}
-            let board = self.rooms.board(&show.id).await?;
-            self.shows
-                .checkpoint(&show.id, &checkpoint_of(&board))
-                .await?;
+            let board = self.archive.finish(&show.id, show.edition).await?;
             let tick = Tick {
                 holder: self.holder.clone(),
                 want: 0,
@@ -270,6 +218,7 @@ impl Admitter {
     async fn mend(&mut self, show: &Show, led: &mut Led) -> Result<(), VisitError> {
         let now = Instant::now();
         let before = std::mem::replace(led, Led::new(now + TICK_EVERY));
+        led.failures = before.failures;
         // The list may be a second old; a mend goes by what SQL says now.
         let Some(current) = self.shows.get(&show.id).await? else {
             return Ok(());
@@ -321,17 +270,5 @@ fn seen_of(board: &Board) -> Seen {
         window_ms: board.settings.window_ms,
         free: board.stock.map(|stock| stock.free),
         sold: board.stock.map(|stock| stock.sold),
-    }
-}
-
-fn checkpoint_of(board: &Board) -> Checkpoint {
-    Checkpoint {
-        generation: board.generation,
-        state: board.state.word().to_owned(),
-        verb_version: board.verb_version,
-        issued: board.issued,
-        serving: board.serving,
-        waiting: board.waiting,
-        at: board.now,
     }
 }

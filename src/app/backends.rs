@@ -67,24 +67,61 @@ pub struct Backends {
     pub database: Database,
 }
 
+/// What every role has, and all that a gateway has.
+#[derive(Debug, Clone)]
+pub struct Front {
+    /// The wall clock.
+    pub clock: Arc<dyn Clock>,
+    /// Where identifiers come from.
+    pub ids: Arc<IdSource>,
+    /// What signs passes and tickets.
+    pub keys: Arc<KeyRing>,
+    /// The waiting rooms.
+    pub rooms: Arc<dyn room::Store>,
+    /// The metrics of the process.
+    pub exposition: Exposition,
+}
+
+impl Front {
+    /// Opens what the configuration names.
+    ///
+    /// # Errors
+    /// [`StartError`] with one line for keys that cannot be used and a room that cannot be opened.
+    pub async fn open(config: &Config, data_dir: &DataDir) -> Result<Self, StartError> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let keys = Arc::new(open_keys(config, data_dir)?);
+        let rooms = open_rooms(config, data_dir, &clock).await?;
+        let exposition = Exposition::install()
+            .or_else(|_| Exposition::detached()) // another process-wide recorder: a test's
+            .map_err(|error| StartError::unavailable(format!("metrics: {error}")))?;
+        Ok(Self {
+            clock,
+            ids: Arc::new(IdSource::random()),
+            keys,
+            rooms,
+            exposition,
+        })
+    }
+}
+
 impl Backends {
     /// Opens what the configuration names.
     ///
     /// # Errors
     /// [`StartError`] with one line for keys that cannot be used and files that cannot be opened.
     pub async fn open(config: &Config, data_dir: &DataDir) -> Result<Self, StartError> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let ids = Arc::new(IdSource::random());
-        let keys = Arc::new(open_keys(config, data_dir)?);
+        let Front {
+            clock,
+            ids,
+            keys,
+            rooms,
+            exposition,
+        } = Front::open(config, data_dir).await?;
         let database = Database::open(config).await?;
-        let rooms = open_rooms(config, data_dir, &clock).await?;
         let path = config.mailbox();
         let sender = notify::via_mailbox::ViaMailbox::open(&path, &config.notify.from)
             .await
             .map_err(|error| unusable(&path, error))?;
-        let exposition = Exposition::install()
-            .or_else(|_| Exposition::detached()) // another process-wide recorder: a test's
-            .map_err(|error| StartError::unavailable(format!("metrics: {error}")))?;
         let slow = Duration::from_millis(config.orders.sandbox_slow_ms);
         let Stores {
             shows,
@@ -114,6 +151,17 @@ impl Backends {
             ids,
             keys,
         })
+    }
+
+    /// The part of it that a gateway has.
+    pub fn front(&self) -> Front {
+        Front {
+            clock: Arc::clone(&self.clock),
+            ids: Arc::clone(&self.ids),
+            keys: Arc::clone(&self.keys),
+            rooms: Arc::clone(&self.rooms),
+            exposition: self.exposition.clone(),
+        }
     }
 }
 

@@ -1,7 +1,8 @@
-//! The data folder: one process at a time, and secrets that are made on the first start.
+//! The data folder: one process that plays every role, or several that play one each; and secrets
+//! that are made on the first start.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -17,11 +18,26 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Takes the folder, and makes it where it is missing.
+    /// Takes the folder for this process alone, and makes it where it is missing.
     ///
     /// # Errors
     /// [`StartError`] where it cannot be written, or another process has it.
     pub fn take(path: &Path) -> Result<Self, StartError> {
+        Self::lock(path, File::try_lock)
+    }
+
+    /// The same for a process of one role: others of one role may have the folder too.
+    ///
+    /// # Errors
+    /// As [`DataDir::take`].
+    pub fn share(path: &Path) -> Result<Self, StartError> {
+        Self::lock(path, File::try_lock_shared)
+    }
+
+    fn lock(
+        path: &Path,
+        locking: impl FnOnce(&File) -> Result<(), TryLockError>,
+    ) -> Result<Self, StartError> {
         let shown = path.display();
         let unusable = |error: std::io::Error| {
             StartError::unavailable(format!("cannot use the data folder {shown}: {error}"))
@@ -33,7 +49,7 @@ impl DataDir {
             .write(true)
             .open(path.join("lock"))
             .map_err(unusable)?;
-        match lock.try_lock() {
+        match locking(&lock) {
             Ok(()) => Ok(Self {
                 path: path.to_owned(),
                 _lock: lock,
@@ -66,17 +82,30 @@ impl DataDir {
             return Ok(Secret::new(text.trim()));
         }
         let made = IdSource::random().secret();
-        OpenOptions::new()
-            .create_new(true)
+        let written = self.write_once(&path, &made);
+        written
+            .and_then(|()| std::fs::read_to_string(&path))
+            .map(|text| Secret::new(text.trim()))
+            .map_err(|error| StartError::unavailable(format!("cannot write {shown}: {error}")))
+    }
+
+    /// Whole or not at all: of processes that start at once, the first one's counts for all.
+    fn write_once(&self, path: &Path, secret: &str) -> std::io::Result<()> {
+        let own = self.file(&format!("secret-of-{}", std::process::id()));
+        let mut file = OpenOptions::new()
+            .create(true)
+            .truncate(true)
             .write(true)
             .mode(0o600)
-            .open(&path)
-            .and_then(|mut file| {
-                writeln!(file, "{made}")?;
-                file.sync_all()
-            })
-            .map_err(|error| StartError::unavailable(format!("cannot write {shown}: {error}")))?;
-        Ok(Secret::new(made))
+            .open(&own)?;
+        writeln!(file, "{secret}")?;
+        file.sync_all()?;
+        let linked = std::fs::hard_link(&own, path);
+        std::fs::remove_file(&own)?;
+        match linked {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 }
 
@@ -97,7 +126,11 @@ mod tests {
                 .to_string()
                 .contains("another catraca")
         );
+        assert!(DataDir::share(&path).is_err());
         drop(first);
+        let shared = [DataDir::share(&path), DataDir::share(&path)].map(Result::unwrap);
+        assert!(DataDir::take(&path).is_err());
+        drop(shared);
         let second = DataDir::take(&path).unwrap();
         assert_eq!(second.secret("secret").unwrap().expose(), secret.expose());
     }

@@ -1,11 +1,14 @@
 //! Puts the parts together: the only place that knows which backend is behind a port.
 //!
 //! Everything that can be refused is tried before anything starts: folder, keys, databases, ports.
-//! `backends.rs` opens the stores, `database.rs` those in SQL; `roles.rs` lists every door and every loop of the process.
+//! `backends.rs` opens the stores, `database.rs` those in SQL; `roles.rs` lists every door and every
+//! loop of a process; `alone.rs` starts one role of them.
 
+pub mod alone;
 pub mod backends;
 pub mod data_dir;
 pub mod database;
+mod door;
 pub mod roles;
 
 use std::fmt;
@@ -141,7 +144,7 @@ pub fn check(config: &Config) -> Result<(), StartError> {
     } else {
         backends::keys_of(config, secret)?;
     }
-    let (upstreams, routes) = roles::upstreams(config, config.orders.listen)?;
+    let (upstreams, routes) = door::upstreams(config, config.orders.listen)?;
     gateway::check(&upstreams, &routes).map_err(StartError::config)?;
     if config.database_is_postgres() {
         postgres::check(&config.database.url).map_err(|error| {

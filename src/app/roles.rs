@@ -1,7 +1,6 @@
-//! Every door and every loop of the process, in one list.
+//! Every door and every loop, in one list. `all` starts them in one process; `alone.rs` a role of
+//! them.
 
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,14 +14,13 @@ use crate::admin::{self, Admin};
 use crate::admitter::Admitter;
 use crate::app::backends::{Backends, holder};
 use crate::app::data_dir::DataDir;
-use crate::app::{Addresses, App, Listeners, StartError};
+use crate::app::door::{self, ORDERS};
+use crate::app::{App, Listeners, StartError};
 use crate::base::secret::Secret;
 use crate::config::Config;
-use crate::gateway::upstreams::{Route, Upstream, orders_routes};
-use crate::gateway::{self, Gateway, GatewayState, Parts};
+use crate::gateway;
 use crate::http::server::{ServerSettings, serve};
 use crate::journey::{self, Journeys};
-use crate::limit::Limiter;
 use crate::limit::in_memory::InMemory as Limits;
 use crate::log::consume::Consuming;
 use crate::notify;
@@ -35,23 +33,27 @@ use crate::stock;
 use crate::stock::step::Counter;
 use crate::stock::used::Used;
 use crate::supervisor::Supervisor;
+use crate::telemetry::Exposition;
 
 /// The file of the generated admin token.
 pub const ADMIN_TOKEN: &str = "admin-token";
-/// The upstream that is our own.
-const ORDERS: &str = "orders";
 /// How long the loops may take to end once the doors are shut.
 const GRACE: Duration = Duration::from_secs(10);
 /// How often histograms are folded.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
 /// What the roles are made of.
-struct Roles<'a> {
+pub(super) struct Roles<'a> {
     config: &'a Config,
     backends: &'a Backends,
     rooms: Rooms,
     /// Wakes whoever carries out what an operator decided.
     changed: Arc<Notify>,
+}
+
+/// How long the tasks of a process may take to end when it is asked to.
+pub(super) fn grace(config: &Config) -> Duration {
+    Duration::from_millis(config.gateway.drain_ms) + GRACE
 }
 
 /// Starts every role over these backends.
@@ -62,28 +64,19 @@ pub(super) fn all(
     listeners: Listeners,
 ) -> Result<App, StartError> {
     let addresses = listeners.addresses()?;
-    let drain = Duration::from_millis(config.gateway.drain_ms);
-    let mut supervisor = Supervisor::new(drain + GRACE);
-    let rooms = Rooms::new(Arc::clone(&backends.rooms));
-    let roles = Roles {
-        config,
-        backends: &backends,
-        rooms,
-        changed: Arc::default(),
-    };
+    let mut supervisor = Supervisor::new(grace(config));
+    let roles = Roles::new(config, &backends);
 
     let limits = Arc::new(Limits::new(&config.gateway.limits));
-    let gateway = roles.gateway(addresses, Arc::clone(&limits) as _)?;
+    let (front, rooms) = (backends.front(), roles.rooms.clone());
+    let gateway = door::gateway(config, front, rooms, (&limits, addresses.orders))?;
     let orders = roles.orders();
     let token = roles.admin_token(&data_dir)?;
     let admin = roles.admin(token.as_ref(), &supervisor, &orders)?;
 
     // Doors: they stop first and drain.
     let served = gateway.server_settings();
-    let own = ServerSettings {
-        drain_max: drain,
-        ..ServerSettings::default()
-    };
+    let own = own_door(config);
     let stop = supervisor.door_stop();
     let public = gateway::router(Arc::clone(&gateway));
     // The shop stays open until the gateway has answered its last request, which may need the shop.
@@ -99,9 +92,9 @@ pub(super) fn all(
         serve(listeners.orders, orders.router(), own, shop_stop),
     );
 
-    let stop = supervisor.loop_stop();
-    supervisor.background("limits", async move { limits.run(stop).await });
-    roles.loops(&mut supervisor, &gateway, &orders);
+    door::behind(&mut supervisor, &gateway, limits);
+    roles.loops(&mut supervisor, &orders);
+    upkeep(&mut supervisor, backends.exposition.clone());
     let changed = roles.changed;
     Ok(App {
         addresses,
@@ -115,73 +108,114 @@ pub(super) fn all(
     })
 }
 
-impl Roles<'_> {
+/// Keeps the histograms of the process small.
+pub(super) fn upkeep(supervisor: &mut Supervisor, exposition: Exposition) {
+    let stop = supervisor.loop_stop();
+    supervisor.background("metrics", async move {
+        while stop
+            .run_until_cancelled(tokio::time::sleep(UPKEEP_EVERY))
+            .await
+            .is_some()
+        {
+            exposition.upkeep();
+        }
+        Ok(())
+    });
+}
+
+/// How our own listeners beside the gateway are served.
+pub(super) fn own_door(config: &Config) -> ServerSettings {
+    ServerSettings {
+        drain_max: Duration::from_millis(config.gateway.drain_ms),
+        ..ServerSettings::default()
+    }
+}
+
+impl<'a> Roles<'a> {
+    /// Roles over these backends.
+    pub(super) fn new(config: &'a Config, backends: &'a Backends) -> Self {
+        Self {
+            config,
+            backends,
+            rooms: Rooms::new(Arc::clone(&backends.rooms)),
+            changed: Arc::default(),
+        }
+    }
+
     /// The loops, in the order in which a sale meets them. They stop last.
-    fn loops(&self, supervisor: &mut Supervisor, gateway: &GatewayState, orders: &Orders) {
-        let stop = supervisor.loop_stop();
-        let backends = self.backends;
-        let clock = || Arc::clone(&backends.clock);
+    fn loops(&self, supervisor: &mut Supervisor, orders: &Orders) {
+        let nudge = || Arc::new(Notify::new());
+        let (to_notify, to_rooms, to_stock) = (nudge(), nudge(), nudge());
+        let readers = [&to_notify, &to_rooms, &to_stock].map(Arc::clone).to_vec();
+        self.admit(supervisor);
+        self.sell(supervisor, orders);
+        self.relay(supervisor, orders.written(), readers);
+        self.notify(supervisor, to_notify);
+        self.count(supervisor, [to_rooms, to_stock], orders.written());
+    }
 
-        let (boards, token) = (gateway.boards(), stop.clone());
-        supervisor.background("boards", async move { boards.run(token).await });
-        let (follow_ups, token) = (gateway.follow_ups(), stop.clone());
-        supervisor.background("follow-ups", async move { follow_ups.run(token).await });
-
+    /// The loop that lets fans in.
+    pub(super) fn admit(&self, supervisor: &mut Supervisor) {
         let admitter = Admitter::new(
             self.rooms.clone(),
-            Arc::clone(&backends.shows),
-            clock(),
-            holder(&backends.ids, "admitter"),
+            Arc::clone(&self.backends.shows),
+            Arc::clone(&self.backends.clock),
+            holder(&self.backends.ids, "admitter"),
             Arc::clone(&self.changed),
         )
         .beside_another_for(self.rooms.split_brain_ms());
-        supervisor.background("admitter", admitter.run(stop.clone()));
+        let stop = supervisor.loop_stop();
+        supervisor.background("admitter", admitter.run(stop));
+    }
 
+    /// The loops behind the shop's back end.
+    pub(super) fn sell(&self, supervisor: &mut Supervisor, orders: &Orders) {
+        let (backends, stop) = (self.backends, supervisor.loop_stop());
         let reconcile = Reconcile::new(Arc::clone(&backends.orders), Arc::clone(&backends.shows));
         supervisor.background("reconcile", reconcile.run(stop.clone()));
         let cancel = orders.cancel(Arc::clone(&backends.shows));
         supervisor.background("cancel", cancel.run(stop.clone()));
         supervisor.background("settle", orders.settle().run(stop.clone()));
-        supervisor.background("expire", orders.expire().run(stop.clone()));
-
-        self.after_orders(supervisor, orders);
-
-        let exposition = backends.exposition.clone();
-        supervisor.background("metrics", async move {
-            while stop
-                .run_until_cancelled(tokio::time::sleep(UPKEEP_EVERY))
-                .await
-                .is_some()
-            {
-                exposition.upkeep();
-            }
-            Ok(())
-        });
+        supervisor.background("expire", orders.expire().run(stop));
     }
 
-    /// The loops behind the outbox: relay, then one consumer for each concern.
-    fn after_orders(&self, supervisor: &mut Supervisor, orders: &Orders) {
-        let stop = supervisor.loop_stop();
-        let backends = self.backends;
-        let nudge = || Arc::new(Notify::new());
-        let (to_notify, to_rooms, to_stock) = (nudge(), nudge(), nudge());
+    /// From the outbox into the log; woken by `written`, it wakes the readers.
+    pub(super) fn relay(
+        &self,
+        supervisor: &mut Supervisor,
+        written: Arc<Notify>,
+        readers: Vec<Arc<Notify>>,
+    ) {
         let relay = Relay::new(
-            Arc::clone(&backends.relay),
-            Arc::clone(&backends.clock),
-            holder(&backends.ids, "relay"),
+            Arc::clone(&self.backends.relay),
+            Arc::clone(&self.backends.clock),
+            holder(&self.backends.ids, "relay"),
             RelaySettings::default(),
         );
-        let readers = [&to_notify, &to_rooms, &to_stock].map(Arc::clone).to_vec();
-        supervisor.background("relay", relay.run(orders.written(), readers, stop.clone()));
+        let stop = supervisor.loop_stop();
+        supervisor.background("relay", relay.run(written, readers, stop));
+    }
 
+    /// The consumer that writes to people.
+    pub(super) fn notify(&self, supervisor: &mut Supervisor, nudge: Arc<Notify>) {
         let notifying = Consuming::new(
             self.notifier(),
-            Arc::clone(&backends.log),
-            Arc::clone(&backends.inbox),
-            Arc::clone(&backends.clock),
+            Arc::clone(&self.backends.log),
+            Arc::clone(&self.backends.inbox),
+            Arc::clone(&self.backends.clock),
         );
-        supervisor.background("notify", notifying.run(to_notify, stop.clone()));
+        let stop = supervisor.loop_stop();
+        supervisor.background("notify", notifying.run(nudge, stop));
+    }
 
+    /// The consumers that tell the room who has bought, and what is left.
+    pub(super) fn count(
+        &self,
+        supervisor: &mut Supervisor,
+        [to_rooms, to_stock]: [Arc<Notify>; 2],
+        written: Arc<Notify>,
+    ) {
+        let (backends, stop) = (self.backends, supervisor.loop_stop());
         let using = Consuming::new(
             Used::new(self.rooms.clone(), Arc::clone(&backends.inbox)),
             Arc::clone(&backends.log),
@@ -198,7 +232,7 @@ impl Roles<'_> {
             clock: Arc::clone(&backends.clock),
             ids: Arc::clone(&backends.ids),
         });
-        supervisor.background("stock", counter.run(to_stock, orders.written(), stop));
+        supervisor.background("stock", counter.run(to_stock, written, stop));
     }
 
     fn notifier(&self) -> Notifier {
@@ -209,28 +243,8 @@ impl Roles<'_> {
         )
     }
 
-    /// The gateway and what it lets through.
-    fn gateway(
-        &self,
-        addresses: Addresses,
-        limits: Arc<dyn Limiter>,
-    ) -> Result<GatewayState, StartError> {
-        let (upstreams, routes) = upstreams(self.config, addresses.orders)?;
-        Gateway::new(Parts {
-            rooms: self.rooms.clone(),
-            keys: Arc::clone(&self.backends.keys),
-            limits,
-            ids: Arc::clone(&self.backends.ids),
-            clock: Arc::clone(&self.backends.clock),
-            settings: self.config.gateway.clone(),
-            upstreams,
-            routes,
-        })
-        .map_err(StartError::config)
-    }
-
     /// The shop's back end, which believes the gateway by the secret that both have.
-    fn orders(&self) -> Orders {
+    pub(super) fn orders(&self) -> Orders {
         let own = self
             .config
             .upstreams
@@ -246,7 +260,7 @@ impl Roles<'_> {
     }
 
     /// A generated token, where the configuration names none.
-    fn admin_token(&self, data_dir: &DataDir) -> Result<Option<Secret>, StartError> {
+    pub(super) fn admin_token(&self, data_dir: &DataDir) -> Result<Option<Secret>, StartError> {
         if !self.config.admin.tokens.is_empty() {
             return Ok(None);
         }
@@ -254,7 +268,7 @@ impl Roles<'_> {
     }
 
     /// The operators' listener: shows, and what they may ask of other services.
-    fn admin(
+    pub(super) fn admin(
         &self,
         generated: Option<&Secret>,
         supervisor: &Supervisor,
@@ -293,6 +307,8 @@ impl Roles<'_> {
             health: Arc::new(Health {
                 phase: supervisor.phase(),
                 exposition: self.backends.exposition.clone(),
+                rooms: self.rooms.clone(),
+                shows: Some(Arc::clone(&self.backends.shows)),
             }),
         };
         let journeys = journey::api::router(Journeys::new(Arc::clone(&self.backends.journeys)));
@@ -300,37 +316,6 @@ impl Roles<'_> {
         let orders = orders.operators_router(Arc::clone(&self.backends.shows));
         Ok(admin::router(admin, journeys.merge(letters).merge(orders)))
     }
-}
-
-/// The services behind the gateway and the ways there; `orders` is where our own listens.
-pub(super) fn upstreams(
-    config: &Config,
-    orders: SocketAddr,
-) -> Result<(BTreeMap<String, Upstream>, Vec<Route>), StartError> {
-    let mut upstreams = BTreeMap::new();
-    for (name, entry) in &config.upstreams {
-        let own = format!("http://{orders}");
-        let url = match &entry.url {
-            Some(url) => url.clone(),
-            None => own
-                .parse()
-                .map_err(|_| StartError::config(format!("{own} is no URL")))?,
-        };
-        let upstream = Upstream {
-            url,
-            gate: entry.gate,
-            show: entry.show.clone(),
-            secret: entry.secret.clone(),
-            trusted: entry.trusted,
-        };
-        upstreams.insert(name.clone(), upstream);
-    }
-    let routes = if config.routes.is_empty() {
-        orders_routes(ORDERS)
-    } else {
-        config.routes.clone()
-    };
-    Ok((upstreams, routes))
 }
 
 /// A SHA-256 in hexadecimal.

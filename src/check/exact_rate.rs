@@ -4,7 +4,8 @@
 //! The upper bound is held against every call. The lower one can only be judged where the ledger and
 //! the shop show that nothing but the rate held the calls back: both ends of a gap between calls say
 //! so, fans were left in line, the room was not full, enough seats were left for everybody inside, no
-//! operator interfered and no process was replaced. How much time that makes is part of the verdict.
+//! operator interfered, no process was replaced, and whoever drove the run did not write down that the
+//! machine itself stood still. How much time that makes is part of the verdict.
 
 use crate::base::ids::ShowId;
 use crate::base::time::Timestamp;
@@ -31,9 +32,14 @@ struct Call<'a> {
 
 pub(super) fn judge(facts: &Facts) -> Verdict {
     let mut verdict = Verdict::on(Promise::ExactRate);
-    let (mut count, mut judged_ms) = (0, 0);
+    let (mut count, mut judged_ms, mut stood) = (0, 0, 0);
     for (id, show) in &facts.shows {
-        let stock = Stock::of(facts, id, show);
+        let limits = Limits {
+            show,
+            stock: Stock::of(facts, id, show),
+            stalls: stalls(facts, id),
+        };
+        stood += limits.stalls.len();
         for edition in show.editions() {
             let calls = calls(edition);
             count += calls
@@ -41,7 +47,7 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
                 .map(|call| call.called.fans.len())
                 .sum::<usize>();
             check_upper(id, &calls, &mut verdict);
-            judged_ms += check_lower(id, show, &stock, &calls, &mut verdict);
+            judged_ms += check_lower(id, &limits, &calls, &mut verdict);
             for doubt in ledger::doubts(show, edition) {
                 verdict.cannot_prove(format!("show {id}: {}", doubt.text));
             }
@@ -50,6 +56,12 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
     verdict.saw(count, "calls");
     let seconds = usize::try_from(judged_ms / 1_000).unwrap_or(usize::MAX);
     verdict.saw(seconds, "s in which only the rate limited");
+    if 0 < stood {
+        verdict.saw(
+            stood,
+            "times at which the machine stood still, not judged from below",
+        );
+    }
     if count == 0 {
         verdict.cannot_prove("no calls in any ledger");
     } else if judged_ms == 0 {
@@ -122,14 +134,8 @@ fn check_upper(id: &ShowId, calls: &[Call<'_>], verdict: &mut Verdict) {
 }
 
 /// The milliseconds that could be judged.
-fn check_lower(
-    id: &ShowId,
-    show: &Show,
-    stock: &Stock,
-    calls: &[Call<'_>],
-    verdict: &mut Verdict,
-) -> u64 {
-    let runs = calls.chunk_by(|a, b| only_the_rate_limits(show, stock, a, b));
+fn check_lower(id: &ShowId, limits: &Limits<'_>, calls: &[Call<'_>], verdict: &mut Verdict) -> u64 {
+    let runs = calls.chunk_by(|a, b| only_the_rate_limits(limits, a, b));
     runs.map(|run| check_run(id, run, verdict)).sum()
 }
 
@@ -163,8 +169,31 @@ fn check_run(id: &ShowId, run: &[Call<'_>], verdict: &mut Verdict) -> u64 {
     length_ms
 }
 
+/// What may hold calls back beside the rate, as far as calls do not say so themselves.
+#[derive(Debug)]
+struct Limits<'a> {
+    show: &'a Show,
+    stock: Stock,
+    /// From when to when the machine stood still, in order.
+    stalls: Vec<(Timestamp, Timestamp)>,
+}
+
+/// The times at which the machine stood still, as the histories say; one after another.
+fn stalls(facts: &Facts, id: &ShowId) -> Vec<(Timestamp, Timestamp)> {
+    let mut stalls: Vec<(Timestamp, Timestamp)> = Vec::new();
+    for told in facts.operations(id).filter(|told| told.op == "stall") {
+        let (from, to) = (told.sent(), told.done());
+        match stalls.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            Some(_) | None => stalls.push((from, to)),
+        }
+    }
+    stalls
+}
+
 /// Whether between these two ticks nothing but the rate held calls back.
-fn only_the_rate_limits(show: &Show, stock: &Stock, a: &Call<'_>, b: &Call<'_>) -> bool {
+fn only_the_rate_limits(limits: &Limits<'_>, a: &Call<'_>, b: &Call<'_>) -> bool {
+    let show = limits.show;
     let by_rate = |why| matches!(why, Why::Rate | Why::Enough);
     let is_steady = a.called.rate == b.called.rate
         && a.called.window_ms == b.called.window_ms
@@ -173,13 +202,19 @@ fn only_the_rate_limits(show: &Show, stock: &Stock, a: &Call<'_>, b: &Call<'_>) 
     let from = a.entry.at.minus_ms(ACT_MS);
     let act = show.acts.partition_point(|at| *at < from);
     let is_let_alone = show.acts.get(act).is_none_or(|at| b.entry.at < *at);
+    let stall = limits.stalls.partition_point(|(_, to)| *to < a.entry.at);
+    let runs = limits
+        .stalls
+        .get(stall)
+        .is_none_or(|(from, _)| b.entry.at < *from);
     by_rate(a.called.why)
         && by_rate(b.called.why)
         && is_steady
         && is_let_alone
+        && runs
         && a.ended_after < a.called.waiting
         && a.called.live < a.called.capacity
-        && stock.is_plenty(a, b)
+        && limits.stock.is_plenty(a, b)
 }
 
 /// What the shop had left, by time. With the guard on, few seats hold calls back too.
@@ -300,6 +335,14 @@ mod tests {
         let mut acted = facts(stalled.clone());
         acted.shows.get_mut(&show()).unwrap().acts = vec![at(15_100)];
         assert_clean(&judge(&acted));
+        let mut stood = facts(stalled.clone());
+        let stall = |from, to| crate::check::sample::operation("stall", 0, from, to);
+        stood.history = Some(vec![stall(15_000, 15_400), stall(15_300, 17_000)]);
+        let verdict = judge(&stood);
+        assert_clean(&verdict);
+        assert!(verdict.looked_at[2].starts_with("1 times"), "{verdict:?}");
+        stood.history = Some(vec![stall(1_000, 14_000)]);
+        assert_broken(&judge(&stood), "fans were called in the 10000 ms");
         let mut restarted = stalled.clone();
         for later in &mut restarted[150..] {
             later.token = FencingToken(2);

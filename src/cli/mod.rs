@@ -18,6 +18,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::app::alone::Role;
+
 /// Done, or asked to stop.
 pub const OK: u8 = 0;
 /// A task ended by itself, or a check failed.
@@ -51,6 +53,24 @@ pub enum Verb {
     /// Run every role in one process, by the configuration.
     #[command(display_order = 2)]
     Up(ConfigArgs),
+    /// Run the door in a process of its own: join, status, the gate. Needs room and secret, no SQL.
+    #[command(display_order = 2)]
+    Gateway(ConfigArgs),
+    /// Run an admitter in a process of its own: it lets people in. Several may run.
+    #[command(display_order = 2)]
+    Admitter(ConfigArgs),
+    /// Run the shop's back end in a process of its own: holds, orders, payments.
+    #[command(display_order = 2)]
+    Orders(ConfigArgs),
+    /// Run a relay in a process of its own: from the outbox into the log.
+    #[command(display_order = 2)]
+    Relay(ConfigArgs),
+    /// Run the writing of messages in a process of its own.
+    #[command(display_order = 2)]
+    Notify(ConfigArgs),
+    /// Run the counting of seats in a process of its own: what is left, who has bought.
+    #[command(display_order = 2)]
+    Stock(ConfigArgs),
     /// Create shows and steer them (speaks to the admin API).
     #[command(subcommand, display_order = 3)]
     Show(operate::ShowVerb),
@@ -93,6 +113,12 @@ pub async fn run(cli: Cli) -> ExitCode {
     let code = match cli.verb {
         Verb::Demo(args) => Box::pin(demo::demo(args)).await,
         Verb::Up(args) => serve::up(&args).await,
+        Verb::Gateway(args) => serve::alone(Role::Gateway, &args).await,
+        Verb::Admitter(args) => serve::alone(Role::Admitter, &args).await,
+        Verb::Orders(args) => serve::alone(Role::Orders, &args).await,
+        Verb::Relay(args) => serve::alone(Role::Relay, &args).await,
+        Verb::Notify(args) => serve::alone(Role::Notify, &args).await,
+        Verb::Stock(args) => serve::alone(Role::Stock, &args).await,
         Verb::Show(verb) => operate::show(verb).await,
         Verb::Journey(args) => operate::journey(args).await,
         Verb::Order(verb) => cancel::order(verb).await,

@@ -1,8 +1,9 @@
-//! `catraca up`: every role in one process.
+//! `catraca up`: every role in one process; `catraca gateway`, `admitter`, …: one role.
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::app::{self, App};
+use crate::app::alone::{self, Role};
+use crate::app::{self, App, StartError};
 use crate::cli::settings::loaded;
 use crate::cli::{CONFIG, ConfigArgs, FAILED, OK, UNAVAILABLE, complain, print, tell};
 use crate::config::Config;
@@ -26,17 +27,39 @@ pub async fn up(args: &ConfigArgs) -> u8 {
     end(app.run(asked()).await)
 }
 
+/// Carries out `catraca gateway`, `catraca admitter` and so on.
+pub async fn alone(role: Role, args: &ConfigArgs) -> u8 {
+    let config = match loaded(args) {
+        Ok(loaded) => loaded.config,
+        Err(error) => {
+            complain(&error);
+            return CONFIG;
+        }
+    };
+    telemetry::start_log(&app::log_filter("info"));
+    match alone::start(role, &config).await {
+        Ok(alone) => {
+            print(&alone.greeting());
+            end(alone.run(asked()).await)
+        }
+        Err(error) => refused(&error),
+    }
+}
+
+/// One line for a person, and the exit code.
+fn refused(error: &StartError) -> u8 {
+    tell(&format!("catraca: {error}"));
+    match error.code() {
+        CONFIG => CONFIG,
+        _ => UNAVAILABLE,
+    }
+}
+
 /// Starts the log (`quiet` is its filter without `RUST_LOG`) and every role; where that fails, one
 /// line and the exit code.
 pub(super) async fn start(config: &Config, quiet: &str) -> Result<App, u8> {
     telemetry::start_log(&app::log_filter(quiet));
-    app::start(config).await.map_err(|error| {
-        tell(&format!("catraca: {error}"));
-        match error.code() {
-            CONFIG => CONFIG,
-            _ => UNAVAILABLE,
-        }
-    })
+    app::start(config).await.map_err(|error| refused(&error))
 }
 
 /// The exit code that a verdict comes to.

@@ -85,26 +85,27 @@ impl Sqlite {
     }
 }
 
+/// In one transaction: of processes that start at once, the first one migrates.
 async fn migrate(write: &SqlitePool, migrations: &[Migration]) -> Result<(), SqlError> {
+    let mut tx = write.begin_with("begin immediate").await?;
     sqlx::query(
         "create table if not exists migrations (name text primary key, sql text not null) strict",
     )
-    .execute(write)
+    .execute(&mut *tx)
     .await?;
     let applied: Vec<(String, String)> =
         sqlx::query_as("select name, sql from migrations order by name")
-            .fetch_all(write)
+            .fetch_all(&mut *tx)
             .await?;
     for migration in Migration::pending(migrations, &applied)? {
-        let mut tx = write.begin().await?;
         sqlx::raw_sql(migration.sql).execute(&mut *tx).await?;
         sqlx::query("insert into migrations (name, sql) values (?, ?)")
             .bind(migration.name)
             .bind(migration.sql)
             .execute(&mut *tx)
             .await?;
-        tx.commit().await?;
     }
+    tx.commit().await?;
     Ok(())
 }
 

@@ -48,6 +48,10 @@ const SERVERS_CLOCK: &str = "local told = time[1] * 1000 + math.floor(time[2] / 
 const TEST_CLOCK: &str =
     "local told = tonumber(redis.call('GET', (string.gsub(KEYS[1], 'room$', 'clock'))))\n";
 
+/// What stands there on a clock that a test steps: the server's, and as much more as the key says.
+const STEPPED_CLOCK: &str = "local told = time[1] * 1000 + math.floor(time[2] / 1000) + \
+(tonumber(redis.call('GET', (string.gsub(KEYS[1], 'room$', 'clock')))) or 0)\n";
+
 /// Whose time the scripts go by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScriptClock {
@@ -55,6 +59,8 @@ pub enum ScriptClock {
     Server,
     /// What the key `catraca:{show}:clock` says, in milliseconds. For tests.
     Key,
+    /// The server's own and, added to it, what that key says. For tests that set a clock.
+    Stepped,
 }
 
 impl Name {
@@ -144,10 +150,12 @@ impl Name {
 
     /// The script, ready to be run.
     pub fn script(self, clock: ScriptClock) -> Script {
-        match clock {
-            ScriptClock::Server => Script::new(self.text()),
-            ScriptClock::Key => Script::new(&self.text().replace(SERVERS_CLOCK, TEST_CLOCK)),
-        }
+        let told = match clock {
+            ScriptClock::Server => SERVERS_CLOCK,
+            ScriptClock::Key => TEST_CLOCK,
+            ScriptClock::Stepped => STEPPED_CLOCK,
+        };
+        Script::new(&self.text().replace(SERVERS_CLOCK, told))
     }
 }
 

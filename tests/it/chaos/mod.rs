@@ -1,6 +1,9 @@
 //! Do the promises hold with real servers and cut cables?
 
+mod crew;
 mod deployed;
+mod election;
+mod lines;
 mod loss;
 mod postgres;
 mod postgres_sale;
@@ -11,3 +14,6 @@ mod redis_sentinel;
 mod redis_start;
 mod redis_users;
 mod site;
+mod stalls;
+mod verdict;
+mod wrong_clock;

@@ -12,6 +12,7 @@ use catraca::driver::schema::CATRACA;
 use catraca::driver::sqlite::Sqlite;
 use catraca::room::Rooms;
 use catraca::room::in_memory::InMemory;
+use catraca::show::Store;
 use catraca::show::in_sqlite::InSqlite;
 use catraca::telemetry::Exposition;
 use catraca::telemetry::phase::Phase;
@@ -47,15 +48,19 @@ impl World {
             access.allow(Access::hash(&role.to_string()), Operator { name, role });
         }
         let (phase, seen) = watch::channel(Phase::Ready);
+        let shows: Arc<dyn Store> = Arc::new(InSqlite::new(db.clone()));
+        let rooms = Rooms::new(Arc::new(room));
         let admin = Admin {
             access: Arc::new(access),
-            shows: Arc::new(InSqlite::new(db.clone())),
-            rooms: Rooms::new(Arc::new(room)),
+            shows: Arc::clone(&shows),
+            rooms: rooms.clone(),
             clock,
             changed: Arc::new(Notify::new()),
             health: Arc::new(Health {
                 phase: seen,
                 exposition: Exposition::detached().unwrap(),
+                rooms,
+                shows: Some(shows),
             }),
         };
         Self {

@@ -29,6 +29,7 @@ mod provider;
 pub(crate) mod room;
 mod room_batch;
 mod room_in_redis;
+mod room_memory;
 mod shop;
 mod shop_home;
 mod stock;

@@ -1,5 +1,5 @@
 //! Stock under fire: crowds of buyers who want the same seats, give up, crash and come late. The
-//! short form runs with the other tests; `./dev fire` is the long one. H1 to H5 and H9 are the
+//! short form runs with the other tests; `./dev drill fire` is the long one. H1 to H5 and H9 are the
 //! invariants of a seat map that the tests are named after.
 
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ on_every_database!(
     whoever_hangs_up_leaves_nothing_half_done,
 );
 
-/// Set to `long` by `./dev fire`.
+/// Set to `long` by `./dev drill fire`.
 const LENGTH: &str = "CATRACA_FIRE";
 /// Buyers at once.
 const AT_ONCE: u64 = 64;

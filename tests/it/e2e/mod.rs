@@ -7,3 +7,4 @@ mod drill_rules; // does the checker notice a rule that is gone?
 mod drill_start; // is a start that cannot be one clear line?
 pub(crate) mod gateway;
 mod page;
+mod roles; // do processes of one role each make one sale?

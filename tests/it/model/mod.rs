@@ -6,6 +6,7 @@ pub(crate) mod world;
 mod happenings;
 mod histories;
 mod keyspace;
+mod own_clock;
 mod refusals;
 mod loss_histories;
 mod room_calls;

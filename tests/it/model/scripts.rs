@@ -1,5 +1,6 @@
 //! The scripts are the definition: random histories are told to both, every answer is the same, and
-//! so is everything that is left in the end.
+//! so is everything that is left in the end. One history in ten is told on the server's own clock, as
+//! it runs in life; the others on one that is set by hand and jumps.
 
 use std::env;
 
@@ -28,9 +29,12 @@ fn tell_both(need: &Need) {
     };
     let cases = env::var(CASES_VARIABLE).map_or(CASES, |cases| cases.parse().unwrap());
     let runtime = Runtime::new().unwrap();
-    let scripts = runtime
-        .block_on(InRedis::connect_on(&server.url(), ScriptClock::Key))
-        .unwrap();
+    let url = server.url();
+    let on = |clock| {
+        let connected = runtime.block_on(InRedis::connect_on(&url, clock));
+        connected.unwrap()
+    };
+    let (by_hand, on_own) = (on(ScriptClock::Key), on(ScriptClock::Server));
     let config = ProptestConfig {
         cases,
         failure_persistence: None,
@@ -38,9 +42,14 @@ fn tell_both(need: &Need) {
     };
     let histories = proptest::collection::vec(happening(), 1..150);
     // Half of them begin early, with a draw to come.
-    let histories = (any::<bool>(), histories);
-    let told = TestRunner::new(config).run(&histories, |(draws, history)| {
-        let mut twins = Twins::new(&runtime, &scripts, &server);
+    let histories = (proptest::bool::weighted(0.1), any::<bool>(), histories);
+    let told = TestRunner::new(config).run(&histories, |(is_own, draws, history)| {
+        let (clock, scripts) = if is_own {
+            (ScriptClock::Server, &on_own)
+        } else {
+            (ScriptClock::Key, &by_hand)
+        };
+        let mut twins = Twins::new(clock, &runtime, scripts, &server);
         twins.generation = 1;
         twins.begin(0)?;
         twins.settings.draw = draws.then(announced);

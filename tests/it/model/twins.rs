@@ -11,6 +11,7 @@ use catraca::base::time::Timestamp;
 use catraca::room::Store;
 use catraca::room::draw::{self, Draw, DrawSecret, Seed, Table};
 use catraca::room::in_redis::InRedis;
+use catraca::room::in_redis::scripts::ScriptClock;
 use catraca::room::model::command::{
     Command, Configure, Drawn, Joined, Joining, Origin, Outcome, RoomState, Settings, Tick,
 };
@@ -18,12 +19,14 @@ use catraca::room::model::{Facts, State, apply};
 
 use crate::model::happenings::{Happening, Lasting, Wrong};
 use crate::model::histories::Event;
-use crate::model::keyspace;
 use crate::model::world::{announced, at, fan, settings, tick};
+use crate::model::{keyspace, own_clock};
+use crate::support::chain;
 use crate::support::redis::Server;
 
 /// Both rooms, and what SQL would know of them.
 pub(crate) struct Twins<'a> {
+    clock: ScriptClock,
     pub(super) runtime: &'a Runtime,
     pub(super) scripts: &'a InRedis,
     pub(super) redis: redis::Connection,
@@ -43,14 +46,21 @@ pub(crate) struct Twins<'a> {
 }
 
 impl<'a> Twins<'a> {
-    pub(crate) fn new(runtime: &'a Runtime, scripts: &'a InRedis, server: &Server) -> Self {
+    pub(crate) fn new(
+        clock: ScriptClock,
+        runtime: &'a Runtime,
+        scripts: &'a InRedis,
+        server: &Server,
+    ) -> Self {
         let mut redis = server.connection();
         redis::cmd("FLUSHALL").exec(&mut redis).unwrap();
         let mut settings = settings();
         (settings.claim_ms, settings.ticket_ttl_ms) = (2_000, 5_000);
         (settings.capacity, settings.waiting_max) = (12, 30);
         settings.ticket_ttl_max_ms = 9_000;
+        own_clock::shorten(clock, &mut settings);
         Self {
+            clock,
             runtime,
             scripts,
             redis,
@@ -70,21 +80,19 @@ impl<'a> Twins<'a> {
 
     /// Tells both, and says how their answers differ.
     pub(super) fn say(&mut self, command: &Command) -> Result<(), TestCaseError> {
-        let clock = format!("catraca:{{{}}}:clock", self.show);
-        let now = self.now.as_millis();
-        redis::cmd("SET")
-            .arg(clock)
-            .arg(now)
-            .exec(&mut self.redis)
-            .unwrap();
+        if self.clock == ScriptClock::Key {
+            own_clock::set(&mut self.redis, &self.show, self.now);
+        }
         let told = self
             .runtime
             .block_on(self.scripts.apply(&self.show, command));
-        let told = told.map_err(|error| {
-            TestCaseError::fail(format!("{command:?}: {:#}", anyhow::Error::from(error)))
-        })?;
+        let told =
+            told.map_err(|error| TestCaseError::fail(format!("{command:?}: {}", chain(&error))))?;
+        if self.clock == ScriptClock::Server {
+            self.now = own_clock::told(&mut self.redis, &self.show).unwrap_or(self.now);
+        }
         let meant = apply(&mut self.room, self.now, command);
-        prop_assert_eq!(&told, &meant, "{:?} at {}", command, now);
+        prop_assert_eq!(&told, &meant, "{:?} at {}", command, self.now);
         if let (Command::Join { joining }, Outcome::Joined(answers)) = (command, &meant) {
             for (joining, answer) in joining.iter().zip(answers) {
                 if let Joined::New { number } = answer {
@@ -243,11 +251,12 @@ impl<'a> Twins<'a> {
                 self.say(&command)
             }
             Happening::Wait(ms) => {
-                self.now = self.now.plus_ms(ms);
+                self.now = own_clock::wait(self.clock, self.now, ms);
                 Ok(())
             }
             Happening::WaitFor(lasting, more_ms) => {
-                self.now = self.now.plus_ms(self.lasting_ms(lasting) + more_ms);
+                let ms = self.lasting_ms(lasting) + more_ms;
+                self.now = own_clock::wait(self.clock, self.now, ms);
                 Ok(())
             }
             Happening::Lose => {

@@ -165,6 +165,10 @@ impl Server {
         format!("redis://127.0.0.1:{}/", self.launch.port)
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// A plain connection, to look inside and to meddle.
     pub(crate) fn connection(&self) -> redis::Connection {
         redis::Client::open(self.url())

@@ -199,7 +199,7 @@ pub(crate) async fn crowd(gateway: SocketAddr, folder: &Path, words: &str) -> Re
         }
     }
     let Verb::Crowd(arguments) = Cli::try_parse_from(line).unwrap().verb else {
-        panic!("not a crowd");
+        panic!("the line is a crowd's");
     };
     let settings = arguments.settings().unwrap();
     Box::pin(loadtest::crowd::run(settings)).await.unwrap()

@@ -17,7 +17,9 @@ fn world() -> World {
 fn world_writing(history: History) -> World {
     let words = "loadtest crowd --show s --report r --no-js 0 --leave 0 --refresh 0 --retry 0 \
                  --twice 0 --lose 0 --no-ticket 0 --sleep 0";
-    let Verb::Crowd(arguments) = Cli::parse_from(words.split_whitespace()).verb;
+    let Verb::Crowd(arguments) = Cli::parse_from(words.split_whitespace()).verb else {
+        panic!("the line is a crowd's");
+    };
     World::new(
         arguments.settings().expect("words that make sense"),
         Clock::start(),

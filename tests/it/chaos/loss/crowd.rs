@@ -1,7 +1,7 @@
 //! The same at size: a full line, calls and purchases under way, all data gone, and everybody comes
 //! back as pages do. Meanwhile the server is told ten times a second to forget our scripts.
 //!
-//! `CATRACA_LOSS_FANS` says how many fans; `./dev chaos loss` runs it with two million.
+//! `CATRACA_LOSS_FANS` says how many fans; `./dev drill loss` runs it with two million.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use catraca::base::ids::{FanId, IdSource, ShowId};
@@ -56,6 +56,7 @@ pub(crate) struct Door {
 pub(crate) struct Cable {
     room: InMemory,
     is_cut: AtomicBool,
+    carried: AtomicU64,
     /// Whoever has this for writing keeps every answer back.
     pub(crate) held: RwLock<()>,
 }
@@ -69,7 +70,13 @@ impl Cable {
         self.is_cut.store(false, Ordering::SeqCst);
     }
 
+    /// Commands and questions that it has carried so far.
+    pub(crate) fn carried(&self) -> u64 {
+        self.carried.load(Ordering::SeqCst)
+    }
+
     fn check(&self) -> Result<(), StoreError> {
+        self.carried.fetch_add(1, Ordering::SeqCst);
         if self.is_cut.load(Ordering::SeqCst) {
             return Err(StoreError::Unavailable(
                 anyhow::anyhow!("the cable is cut").into(),
@@ -182,6 +189,7 @@ impl Door {
         let cable = Arc::new(Cable {
             room,
             is_cut: AtomicBool::new(false),
+            carried: AtomicU64::new(0),
             held: RwLock::default(),
         });
         let rooms = Rooms::new(cable.clone());

@@ -135,6 +135,25 @@ async fn a_fan_waits_is_called_and_comes_in() {
 }
 
 #[tokio::test]
+async fn a_poll_of_a_fan_in_line_asks_the_room_nothing() {
+    let door = Door::open().await;
+    let (ana, bia) = (door.new_fan().await, door.new_fan().await);
+    door.gateway.boards().step().await.unwrap();
+    let before = door.cable.carried();
+    for _ in 0..10 {
+        for fan in [&ana, &bia] {
+            assert_eq!(door.status(&fan.pass).await.json()["state"], "waiting");
+        }
+    }
+    assert_eq!(door.cable.carried(), before);
+    // The one whose place is reached asks it, once.
+    door.call(1).await;
+    let before = door.cable.carried();
+    assert_eq!(door.status(&ana.pass).await.json()["state"], "admitted");
+    assert_eq!(door.cable.carried(), before + 1);
+}
+
+#[tokio::test]
 async fn who_is_next_when_the_sale_ends_is_told() {
     let door = Door::open().await;
     let ana = door.new_fan().await;

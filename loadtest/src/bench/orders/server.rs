@@ -6,7 +6,9 @@ use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use anyhow::{Context, bail, ensure};
 use sqlx::postgres::PgConnectOptions;
@@ -21,7 +23,7 @@ const MIGRATIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../migrations/pos
 
 /// A server that runs until this value goes.
 #[derive(Debug)]
-pub struct Server {
+pub(super) struct Server {
     child: Child,
     folder: PathBuf,
     port: u16,
@@ -33,7 +35,7 @@ impl Server {
     ///
     /// # Errors
     /// Where it does not start.
-    pub async fn start(postgres: &Path) -> anyhow::Result<Self> {
+    pub(super) async fn start(postgres: &Path) -> anyhow::Result<Self> {
         let postgres = fs::canonicalize(postgres)
             .with_context(|| format!("no PostgreSQL at {}", postgres.display()))?;
         let programs = postgres.parent().context("postgres stands in no folder")?;
@@ -87,7 +89,7 @@ impl Server {
     ///
     /// # Errors
     /// Where the server does not answer.
-    pub async fn connect(&self) -> anyhow::Result<PgConnection> {
+    pub(super) async fn connect(&self) -> anyhow::Result<PgConnection> {
         let url = format!("postgres://catraca@127.0.0.1:{}/postgres", self.port);
         let options: PgConnectOptions = url.parse()?;
         Ok(PgConnection::connect_with(&options.options(SESSION)).await?)
@@ -97,7 +99,7 @@ impl Server {
     ///
     /// # Errors
     /// Where there is no `/proc`.
-    pub fn cpu_s(&self) -> anyhow::Result<f64> {
+    pub(super) fn cpu_s(&self) -> anyhow::Result<f64> {
         let mut ticks = 0_u64;
         for entry in fs::read_dir("/proc")? {
             let Ok(stat) = fs::read_to_string(entry?.path().join("stat")) else {

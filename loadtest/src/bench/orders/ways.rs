@@ -5,10 +5,10 @@ use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{Connection, PgConnection, Postgres, Row};
 
-const BEST_FACTS: &str = include_str!("../../../src/orders/in_postgres/sql/best_facts.sql");
-const HELD: &str = include_str!("../../../src/orders/in_postgres/sql/held.sql");
-const ORDER_FACTS: &str = include_str!("../../../src/orders/in_postgres/sql/order_facts.sql");
-const PLACED: &str = include_str!("../../../src/orders/in_postgres/sql/placed.sql");
+const BEST_FACTS: &str = include_str!("../../../../src/orders/in_postgres/sql/best_facts.sql");
+const HELD: &str = include_str!("../../../../src/orders/in_postgres/sql/held.sql");
+const ORDER_FACTS: &str = include_str!("../../../../src/orders/in_postgres/sql/order_facts.sql");
+const PLACED: &str = include_str!("../../../../src/orders/in_postgres/sql/placed.sql");
 
 /// The W3C name of the request.
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
@@ -25,7 +25,7 @@ const PAYLOAD_BYTES: usize = 420;
 
 /// A way to do it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub(super) enum Way {
     /// A read and one statement that writes all.
     OrderOurs,
     /// A statement a row, between begin and commit.
@@ -40,7 +40,7 @@ pub enum Way {
 
 impl Way {
     /// All, each beside what it is compared with.
-    pub const ALL: [Self; 5] = [
+    pub(super) const ALL: [Self; 5] = [
         Self::OrderOurs,
         Self::OrderByRow,
         Self::OrderBare,
@@ -49,7 +49,7 @@ impl Way {
     ];
 
     /// What it does for one operation.
-    pub const fn does(self) -> &'static str {
+    pub(super) const fn does(self) -> &'static str {
         match self {
             Self::OrderOurs => "order, ours: 1 select; 1 statement: hold, order, payment, event",
             Self::OrderByRow => {
@@ -69,7 +69,11 @@ impl Way {
     ///
     /// # Errors
     /// The database's.
-    pub async fn prepare(self, connection: &mut PgConnection, count: u32) -> anyhow::Result<()> {
+    pub(super) async fn prepare(
+        self,
+        connection: &mut PgConnection,
+        count: u32,
+    ) -> anyhow::Result<()> {
         sqlx::raw_sql(
             "create table if not exists counters (section text primary key, free bigint not null);
              truncate shows, sections, seats, holds, orders, payments, outbox, counters;
@@ -114,7 +118,7 @@ impl Way {
     ///
     /// # Errors
     /// The database's, or where it was not done.
-    pub async fn run(self, connection: &mut PgConnection, n: u32) -> anyhow::Result<()> {
+    pub(super) async fn run(self, connection: &mut PgConnection, n: u32) -> anyhow::Result<()> {
         match self {
             Self::OrderOurs => order_ours(connection, n).await,
             Self::OrderByRow => order_by_row(connection, n).await,
@@ -128,7 +132,11 @@ impl Way {
     ///
     /// # Errors
     /// Where they did not.
-    pub async fn check(self, connection: &mut PgConnection, count: u32) -> anyhow::Result<()> {
+    pub(super) async fn check(
+        self,
+        connection: &mut PgConnection,
+        count: u32,
+    ) -> anyhow::Result<()> {
         let of = match self {
             Self::OrderOurs | Self::OrderByRow | Self::OrderBare => {
                 "select count(*) from orders join outbox on aggregateid = order_id"

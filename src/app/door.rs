@@ -1,0 +1,79 @@
+//! The gateway as a configuration has it: what it lets through, and the loops behind it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::app::StartError;
+use crate::app::backends::Front;
+use crate::config::Config;
+use crate::gateway::upstreams::{Route, Upstream, orders_routes};
+use crate::gateway::{Gateway, GatewayState, Parts};
+use crate::limit::in_memory::InMemory as Limits;
+use crate::room::Rooms;
+use crate::supervisor::Supervisor;
+
+/// The upstream that is our own.
+pub(super) const ORDERS: &str = "orders";
+
+/// The gateway and what it lets through: who is counted where, and where our own shop listens.
+pub(super) fn gateway(
+    config: &Config,
+    front: Front,
+    rooms: Rooms,
+    (limits, orders): (&Arc<Limits>, SocketAddr),
+) -> Result<GatewayState, StartError> {
+    let (upstreams, routes) = upstreams(config, orders)?;
+    Gateway::new(Parts {
+        rooms,
+        keys: front.keys,
+        limits: Arc::clone(limits) as _,
+        ids: front.ids,
+        clock: front.clock,
+        settings: config.gateway.clone(),
+        upstreams,
+        routes,
+    })
+    .map_err(StartError::config)
+}
+
+/// The loops that a gateway needs: what everybody may see, what upstreams said, who asks too often.
+pub(super) fn behind(supervisor: &mut Supervisor, gateway: &GatewayState, limits: Arc<Limits>) {
+    let stop = supervisor.loop_stop();
+    let (boards, token) = (gateway.boards(), stop.clone());
+    supervisor.background("boards", async move { boards.run(token).await });
+    let (follow_ups, token) = (gateway.follow_ups(), stop.clone());
+    supervisor.background("follow-ups", async move { follow_ups.run(token).await });
+    supervisor.background("limits", async move { limits.run(stop).await });
+}
+
+/// The services behind the gateway and the ways there; `orders` is where our own listens.
+pub(super) fn upstreams(
+    config: &Config,
+    orders: SocketAddr,
+) -> Result<(BTreeMap<String, Upstream>, Vec<Route>), StartError> {
+    let mut upstreams = BTreeMap::new();
+    for (name, entry) in &config.upstreams {
+        let own = format!("http://{orders}");
+        let url = match &entry.url {
+            Some(url) => url.clone(),
+            None => own
+                .parse()
+                .map_err(|_| StartError::config(format!("{own} is no URL")))?,
+        };
+        let upstream = Upstream {
+            url,
+            gate: entry.gate,
+            show: entry.show.clone(),
+            secret: entry.secret.clone(),
+            trusted: entry.trusted,
+        };
+        upstreams.insert(name.clone(), upstream);
+    }
+    let routes = if config.routes.is_empty() {
+        orders_routes(ORDERS)
+    } else {
+        config.routes.clone()
+    };
+    Ok((upstreams, routes))
+}

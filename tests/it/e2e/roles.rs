@@ -1,0 +1,146 @@
+//! A whole sale by processes of one role each, over one room and one database.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use catraca::app::alone::Role;
+use catraca::base::time::{Clock, SystemClock};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use crate::support::client::Client;
+use crate::support::need::REDIS;
+use crate::support::process::run_in;
+use crate::support::redis::Server;
+use crate::support::sale::{SHOW, crowd, expect, settings};
+use crate::support::until;
+
+const SECRET: &str = "a secret that every process of the sale has";
+
+struct Process {
+    _child: Child,
+    greeting: Vec<String>,
+}
+
+impl Process {
+    async fn start(role: Role, folder: &Path, env: &[(&str, String)]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_catraca"))
+            .args([role.word(), "--data-dir"])
+            .arg(folder)
+            .env("CATRACA__KEYS__SECRET", SECRET)
+            .env("CATRACA__ADMIN__LISTEN", "127.0.0.1:0")
+            .env("CATRACA__ORDERS__LISTEN", "127.0.0.1:0")
+            .env("CATRACA__GATEWAY__LISTEN", "127.0.0.1:0")
+            .env("CATRACA__GATEWAY__TRUSTED_PROXIES", "127.0.0.0/8")
+            .env("RUST_LOG", "error")
+            .envs(env.iter().map(|(name, value)| (*name, value)))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut greeting = Vec::new();
+        while !greeting
+            .last()
+            .is_some_and(|line: &String| line.contains("metrics"))
+        {
+            greeting.push(lines.next_line().await.unwrap().expect("a greeting"));
+        }
+        Self {
+            _child: child,
+            greeting,
+        }
+    }
+
+    /// The address after this word of the greeting.
+    fn address(&self, word: &str) -> String {
+        let line = self.greeting.iter().find(|line| line.contains(word));
+        let line = line.unwrap_or_else(|| panic!("{word} in {:?}", self.greeting));
+        line.split("http://").nth(1).unwrap().to_owned()
+    }
+}
+
+#[tokio::test]
+async fn processes_of_one_role_each_are_one_sale() {
+    let Some(server) = Server::start(&REDIS) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let room = ("CATRACA__ROOM__URL", server.url());
+    let start = async |role, more: &[(&str, String)]| {
+        let env: Vec<_> = [&[room.clone()], more].concat();
+        Process::start(role, folder, &env).await
+    };
+    let orders = start(Role::Orders, &[]).await;
+    let shop = format!("http://{}", orders.address("orders"));
+    let gateway = start(Role::Gateway, &[("CATRACA__UPSTREAMS__ORDERS__URL", shop)]).await;
+    let mut others = Vec::new();
+    for role in [
+        Role::Admitter,
+        Role::Admitter,
+        Role::Relay,
+        Role::Notify,
+        Role::Stock,
+    ] {
+        others.push(start(role, &[]).await);
+    }
+
+    let now = SystemClock.now();
+    let mut document = settings(&json!({}));
+    document["early_at"] = json!(now);
+    document["opens_at"] = json!(now.plus_ms(1_500));
+    std::fs::write(folder.join("show.json"), document.to_string()).unwrap();
+    let admin = format!("http://{}", others[0].address("admin API"));
+    let env = [
+        ("CATRACA_ADMIN", admin.as_str()),
+        ("CATRACA_TOKEN_FILE", "admin-token"),
+    ];
+    let created = run_in(folder, &["show", "create", SHOW, "show.json"], &env).await;
+    assert_eq!(created.code, Some(0), "{created:?}");
+    let door = gateway.address("gateway");
+    let client = Client::of(format!("http://{door}"));
+    until("the board shows the seats", || async {
+        let line = format!("GET /v1/shows/{SHOW}/board");
+        let (_, board) = client.ask(&line, &[], &Value::Null).await;
+        board["stock"]["left"].as_u64()
+    })
+    .await;
+    crowd(door.parse().unwrap(), folder, "").await;
+    // Without a journal nothing proves what became of those who never were called, and the sale is too
+    // short to judge the rate from below.
+    expect(folder, &[], &[3, 4]).await.unwrap();
+
+    let health = Client::of(format!("http://{}", gateway.address("health")));
+    let (status, ready) = health.ask("GET /readyz", &[], &Value::Null).await;
+    assert_eq!(
+        (status.as_u16(), ready),
+        (200, json!({ "process": "ready", "room": "ok" }))
+    );
+    let (status, _) = health.ask("GET /admin/v1/shows", &[], &Value::Null).await;
+    assert_eq!(status, 404, "a gateway has no SQL to answer operators from");
+}
+
+#[tokio::test]
+async fn a_role_alone_needs_a_room_and_a_secret_that_others_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = ("CATRACA__KEYS__SECRET", SECRET);
+    for role in Role::ALL {
+        let refused = run_in(folder.path(), &[role.word()], &[secret]).await;
+        assert_eq!(refused.code, Some(78), "{refused:?}");
+        let says = "catraca: room.url (memory:) keeps the room inside one process";
+        assert!(refused.err.starts_with(says), "{refused:?}");
+        let room = ("CATRACA__ROOM__URL", "redis://127.0.0.1:1/");
+        let refused = run_in(folder.path(), &[role.word()], &[room]).await;
+        assert_eq!(refused.code, Some(78), "{refused:?}");
+        assert!(
+            refused.err.starts_with("catraca: keys.secret"),
+            "{refused:?}"
+        );
+        let refused = run_in(folder.path(), &[role.word()], &[room, secret]).await;
+        assert_eq!(refused.code, Some(69), "{refused:?}");
+        assert!(refused.err.contains("room.url"), "{refused:?}");
+    }
+}
