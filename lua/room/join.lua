@@ -27,8 +27,7 @@ if 0 < #known then
   local in_queue, in_returned, in_standby, in_admissions = find(3), find(4), find(5), find(6)
   local size = room[10] ~= '' and tonumber(room[9]) or 0
   for i, fan in ipairs(known) do
-    local place = tonumber(in_returned[i] or in_standby[i])
-    local until_ms = tonumber(in_admissions[i])
+    local place, until_ms = tonumber(in_returned[i] or in_standby[i]), tonumber(in_admissions[i])
     if in_queue[i] then
       at[fan] = { 'kept', tonumber(in_queue[i]) }
     elseif place then

@@ -18,9 +18,8 @@ local told = time[1] * 1000 + math.floor(time[2] / 1000)
 local now = math.max(told + room[3], tonumber(room[2]))
 local issued = tonumber(redis.call('GET', KEYS[8])) or 0
 local edition, generation, serving = tonumber(room[9]), tonumber(room[6]), tonumber(room[8])
-local found, fans, gaps = {}, {}, {}
+local found, fans, gaps, sets = {}, {}, {}, {}
 for i = 1, #ARGV, 5 do found[#found + 1] = ARGV[i] end
-local sets = {}
 for k = 2, 5 do sets[k] = ARGV[1] and redis.call('ZMSCORE', KEYS[k], unpack(found)) end
 for i, fan in ipairs(found) do
   local f = { number = tonumber(sets[2][i]), returned = tonumber(sets[3][i]),
@@ -37,8 +36,7 @@ local function say(word, value) out[#out + 1], out[#out + 2] = word, value end
 local ended = { [-1] = 'used', [-2] = 'left', [-3] = 'revoked' }
 local size = room[12] ~= '' and tonumber(room[11])
 for i = 1, #ARGV, 5 do
-  local fan, number, f = ARGV[i], tonumber(ARGV[i + 1]), fans[ARGV[i]]
-  local said = tonumber(ARGV[i + 4])
+  local fan, number, said, f = ARGV[i], tonumber(ARGV[i + 1]), tonumber(ARGV[i + 4]), fans[ARGV[i]]
   -- the place of a number that took part in a draw is what the asker says, or none
   local place = (not size or size < number) and number or said and 0 < said and said <= size and said
   if tonumber(ARGV[i + 2]) ~= edition or number == 0 then say('void', 0)

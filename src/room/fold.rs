@@ -95,10 +95,7 @@ mod tests {
     #[test]
     fn the_last_entry_says_where_a_fan_stands() {
         let (fan, place) = (FanId([1; 16]), Place(7));
-        let absent = Change::Absent {
-            fans: vec![(fan, place)],
-        };
-        let rows: [(Vec<Change>, Option<Folded>); 8] = [
+        let rows: [(Vec<Change>, Option<Folded>); 6] = [
             (
                 vec![called(fan, 7)],
                 Some(Folded::Called {
@@ -138,17 +135,6 @@ mod tests {
                 ],
                 Some(Folded::Ended(Ended::Used)),
             ),
-            (
-                vec![absent.clone()],
-                Some(Folded::Called {
-                    until: at(0),
-                    place,
-                }),
-            ),
-            (
-                vec![absent, Change::Returned { fan, place }],
-                Some(Folded::Returned { place }),
-            ),
             (vec![Change::Claimed { fan, until: at(90) }], None),
         ];
         for (changes, expected) in rows {
@@ -170,5 +156,23 @@ mod tests {
                 (expected, place)
             );
         }
+    }
+
+    #[test]
+    fn the_absent_stand_by_and_their_slot_is_over() {
+        let (fan, place) = (FanId([1; 16]), Place(7));
+        let mut fold = Fold::default();
+        fold.read(&LedgerEntry {
+            seq: 1,
+            at: at(5),
+            generation: Generation(1),
+            token: FencingToken(1),
+            serving: place,
+            change: Change::Absent {
+                fans: vec![(fan, place)],
+            },
+        });
+        let until = at(5);
+        assert_eq!(fold.fans[&fan], Folded::Called { until, place });
     }
 }

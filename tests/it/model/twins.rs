@@ -195,26 +195,9 @@ impl<'a> Twins<'a> {
 
     pub(crate) fn happen(&mut self, happening: &Happening) -> Result<(), TestCaseError> {
         match happening.clone() {
-            Happening::Daily(Event::Clock(ms)) => {
-                self.now = at((self.now.as_millis() + ms).max(0));
-                Ok(())
-            }
-            Happening::Daily(Event::Say(command)) | Happening::Say(command) => self.say(&command),
-            Happening::Daily(Event::Rate(rate)) => {
-                self.settings.rate = rate;
-                self.configure(None)
-            }
-            Happening::Daily(Event::Window(window_ms)) => {
-                self.settings.window_ms = window_ms;
-                self.configure(None)
-            }
-            Happening::Daily(Event::Capacity(capacity)) => {
-                self.settings.capacity = capacity;
-                self.configure(None)
-            }
-            Happening::Daily(Event::Verb(state)) | Happening::Verb(state) => {
-                self.configure(Some(state))
-            }
+            Happening::Daily(event) => self.pass_day(event),
+            Happening::Say(command) => self.say(&command),
+            Happening::Verb(state) => self.configure(Some(state)),
             Happening::Mint(between) => {
                 let command = self.mint(&between);
                 self.say(&command)
@@ -232,10 +215,6 @@ impl<'a> Twins<'a> {
             }
             Happening::Announce(draws) => {
                 self.settings.draw = draws.then(announced);
-                self.configure(None)
-            }
-            Happening::Daily(Event::Presence(is_asked)) => {
-                self.settings.require_presence = is_asked;
                 self.configure(None)
             }
             Happening::Sleep(fans, more_ms) => {
@@ -274,11 +253,7 @@ impl<'a> Twins<'a> {
                     0
                 };
                 self.generation += generations;
-                if 0 < editions {
-                    self.edition += editions;
-                    self.numbers.clear();
-                    (self.draw, self.table) = (None, None);
-                }
+                self.reset(editions);
                 self.begin(mended)
             }
             Happening::Copy(through, max) => self.copy(through, max),
@@ -289,6 +264,31 @@ impl<'a> Twins<'a> {
                 self.say(&self.restore(&passes))
             }
             Happening::Finish(state, numbers, stock) => self.finish(state, numbers, stock),
+        }
+    }
+
+    fn pass_day(&mut self, event: Event) -> Result<(), TestCaseError> {
+        match event {
+            Event::Clock(ms) => {
+                self.now = at((self.now.as_millis() + ms).max(0));
+                return Ok(());
+            }
+            Event::Say(command) => return self.say(&command),
+            Event::Verb(state) => return self.configure(Some(state)),
+            Event::Rate(rate) => self.settings.rate = rate,
+            Event::Window(window_ms) => self.settings.window_ms = window_ms,
+            Event::Capacity(capacity) => self.settings.capacity = capacity,
+            Event::Presence(is_asked) => self.settings.require_presence = is_asked,
+        }
+        self.configure(None)
+    }
+
+    /// The operator resets the room so many times.
+    fn reset(&mut self, editions: u64) {
+        if 0 < editions {
+            self.edition += editions;
+            self.numbers.clear();
+            (self.draw, self.table) = (None, None);
         }
     }
 
