@@ -121,6 +121,7 @@ async fn everybody_may_do_their_own_and_nothing_else() {
         number: catraca::base::ids::Number(9),
         edition: board.edition,
         generation: board.generation,
+        place: None,
     };
     let restored = gateway.restore(&show(), pass).await.unwrap();
     assert!(!matches!(restored, Restored::Void), "{restored:?}");

@@ -71,7 +71,7 @@ async fn processes_of_one_role_each_are_one_sale() {
     let folder = folder.path();
     let room = ("CATRACA__ROOM__URL", server.url());
     let start = async |role, more: &[(&str, String)]| {
-        let env: Vec<_> = [&[room.clone()], more].concat();
+        let env: Vec<_> = [std::slice::from_ref(&room), more].concat();
         Process::start(role, folder, &env).await
     };
     let orders = start(Role::Orders, &[]).await;

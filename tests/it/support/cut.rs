@@ -187,7 +187,7 @@ async fn it_cuts_where_it_is_told_to() {
     let ask = async || {
         let mut stream = TcpStream::connect(cut.address()).await.unwrap();
         stream.write_all(b"?").await.unwrap();
-        let mut heard = vec![0; 12];
+        let mut heard = [0; 12];
         let mut length = 0;
         while length < 12 {
             match stream.read(&mut heard[length..]).await {

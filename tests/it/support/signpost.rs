@@ -53,7 +53,8 @@ async fn lead(listener: TcpListener, way: watch::Receiver<Option<SocketAddr>>) {
             };
             let talk = async {
                 let mut far = TcpStream::connect(server).await?;
-                (near.set_nodelay(true)?, far.set_nodelay(true)?);
+                near.set_nodelay(true)?;
+                far.set_nodelay(true)?;
                 tokio::io::copy_bidirectional(&mut near, &mut far).await
             };
             tokio::select! {

@@ -213,7 +213,7 @@ async fn a_full_line_comes_back() {
     in_order(&entries, &late);
     let broken = broken(&place, &sample).await;
     assert!(broken.is_empty(), "{broken:?}");
-    println!(
+    eprintln!(
         "loss of {count} fans: joined in {joined_in:.1?}, mended in {mended_in:.1?}, {back} back in \
          {back_in:.1?}, {} late ones next when they came; {} ends answered, {lost} of them to be said \
          again, the first {tail:.0?} before the loss",
