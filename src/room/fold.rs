@@ -95,47 +95,31 @@ mod tests {
     #[test]
     fn the_last_entry_says_where_a_fan_stands() {
         let (fan, place) = (FanId([1; 16]), Place(7));
+        let until = at(90);
+        let claimed = || Change::Claimed { fan, until };
+        let returned = || Change::Returned { fan, place };
+        let ended = |why| Change::Ended { fan, why };
+        let slot = Folded::Called {
+            until: at(60),
+            place,
+        };
+        let again = vec![called(fan, 7), ended(Ended::Revoked), returned()];
         let rows: [(Vec<Change>, Option<Folded>); 6] = [
+            (vec![called(fan, 7)], Some(slot)),
             (
-                vec![called(fan, 7)],
-                Some(Folded::Called {
-                    until: at(60),
-                    place,
-                }),
+                vec![called(fan, 7), claimed()],
+                Some(Folded::Claimed { until, place }),
             ),
             (
-                vec![called(fan, 7), Change::Claimed { fan, until: at(90) }],
-                Some(Folded::Claimed {
-                    until: at(90),
-                    place,
-                }),
-            ),
-            (
-                vec![called(fan, 7), Change::Returned { fan, place }],
+                vec![called(fan, 7), returned()],
                 Some(Folded::Returned { place }),
             ),
+            (again, Some(Folded::Returned { place })),
             (
-                vec![
-                    called(fan, 7),
-                    Change::Ended {
-                        fan,
-                        why: Ended::Revoked,
-                    },
-                    Change::Returned { fan, place },
-                ],
-                Some(Folded::Returned { place }),
-            ),
-            (
-                vec![
-                    called(fan, 7),
-                    Change::Ended {
-                        fan,
-                        why: Ended::Used,
-                    },
-                ],
+                vec![called(fan, 7), ended(Ended::Used)],
                 Some(Folded::Ended(Ended::Used)),
             ),
-            (vec![Change::Claimed { fan, until: at(90) }], None),
+            (vec![claimed()], None),
         ];
         for (changes, expected) in rows {
             let mut fold = Fold::default();

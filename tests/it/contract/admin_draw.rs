@@ -22,13 +22,8 @@ async fn a_draw_is_decided_at_creation_and_its_secret_is_nobody_elses() {
         let line = "PATCH /admin/v1/shows/gala";
         let (status, _, body) = world.ask("admin", line, None, change.clone()).await;
         assert_eq!(status, 422, "{change}: {body}");
-        assert!(
-            body["detail"]
-                .as_str()
-                .unwrap()
-                .contains("fixed at creation"),
-            "{body}"
-        );
+        let detail = body["detail"].as_str().unwrap();
+        assert!(detail.contains("fixed at creation"), "{body}");
     }
     let beacon = |value: &str| json!({ "value": value });
     let enter = "POST /admin/v1/shows/gala/beacon";

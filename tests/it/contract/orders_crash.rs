@@ -78,10 +78,11 @@ fn killed(url: &str, place: &str) {
         .args(["--nocapture", "--test-threads=1"])
         .env(URL, url)
         .env(WHERE, place)
-        .stdout(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let reached = lines.any(|line| line.unwrap().contains(place));
     child.kill().unwrap();
     child.wait().unwrap();
@@ -102,7 +103,7 @@ async fn the_process_that_dies() {
         let placed = shop.store.place(&request, Some(&claimed)).await;
         assert!(matches!(placed, Ok(Ok(Placed::First(_)))), "{placed:?}");
     }
-    println!("\n{place}");
+    eprintln!("\n{place}");
     std::future::pending::<()>().await;
 }
 

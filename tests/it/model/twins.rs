@@ -247,11 +247,7 @@ impl<'a> Twins<'a> {
                 is_found,
                 editions,
             } => {
-                let mended = if is_found {
-                    self.room.facts().generation.0
-                } else {
-                    0
-                };
+                let mended = u64::from(is_found) * self.room.facts().generation.0;
                 self.generation += generations;
                 self.reset(editions);
                 self.begin(mended)

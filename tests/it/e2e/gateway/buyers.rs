@@ -191,6 +191,14 @@ async fn nobody_gets_what_is_not_theirs(till: &Till, way: Way, theirs: &(String,
         ("POST orders".to_owned(), mail, 422, "unprocessable"),
         ("POST orders".to_owned(), price, 422, "unprocessable"),
         ("POST orders".to_owned(), paid, 422, "unprocessable"),
+    ] {
+        check(till, way, &[(&line, &body, status, word)]).await;
+    }
+    nobody_reaches_what_is_not_theirs(till, way, hold, order).await;
+}
+
+async fn nobody_reaches_what_is_not_theirs(till: &Till, way: Way, hold: &str, order: &str) {
+    for (line, body, status, word) in [
         (
             format!("DELETE holds/{hold}"),
             String::new(),

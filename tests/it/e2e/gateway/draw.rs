@@ -94,6 +94,17 @@ impl Door {
     }
 }
 
+/// Everybody behind them moves up by a share of two.
+async fn two_leave(door: &Door, fans: [&Ana; 2]) {
+    for fan in fans {
+        let pass = [("x-catraca-pass", fan.pass.as_str())];
+        let left = door.ask("DELETE", "/v1/shows/gala/place", &pass, "").await;
+        assert_eq!(left.status, 204);
+    }
+    door.look().await;
+    assert_eq!(door.board_json().await["draw"]["empty"], 2);
+}
+
 #[tokio::test]
 async fn a_place_is_drawn_at_the_opening_and_not_before() {
     let door = Door::drawing().await;
@@ -143,25 +154,13 @@ async fn a_place_is_drawn_at_the_opening_and_not_before() {
         (&json!(10), &json!(10))
     );
 
-    // Two leave: everybody behind moves up by a share of two.
     let by_place = |place: u64| {
         let number = table.number(Place(place)).0;
         &fans[usize::try_from(number).unwrap() - 1]
     };
-    for place in [2, 6] {
-        let pass = [("x-catraca-pass", by_place(place).pass.as_str())];
-        assert_eq!(
-            door.ask("DELETE", "/v1/shows/gala/place", &pass, "")
-                .await
-                .status,
-            204
-        );
-    }
-    door.look().await;
-    assert_eq!(door.board_json().await["draw"]["empty"], 2);
+    two_leave(&door, [by_place(2), by_place(6)]).await;
     assert_eq!(door.status(&late.pass).await.json()["position"], 8);
     assert_eq!(door.status(&by_place(9).pass).await.json()["position"], 8);
-
     // The first three who are there are called, in the order of the draw.
     door.call_drawn(3, &table).await;
     for place in [1, 3, 4] {
