@@ -180,10 +180,8 @@ impl Store for InPostgres {
         .bind(i64::try_from(max).unwrap_or(i64::MAX))
         .fetch_all(&mut *self.db.connection().await?)
         .await?;
-        Ok(rows
-            .iter()
-            .map(read_ledger)
-            .collect::<Result<_, sqlx::Error>>()?)
+        let ledger: Result<_, sqlx::Error> = rows.iter().map(read_ledger).collect();
+        Ok(ledger?)
     }
 
     async fn keep_draw(

@@ -172,10 +172,8 @@ impl Store for InSqlite {
         .bind(i64::try_from(max).unwrap_or(i64::MAX))
         .fetch_all(&self.db.read)
         .await?;
-        Ok(rows
-            .iter()
-            .map(read_ledger)
-            .collect::<Result<_, sqlx::Error>>()?)
+        let ledger: Result<_, sqlx::Error> = rows.iter().map(read_ledger).collect();
+        Ok(ledger?)
     }
 
     async fn keep_draw(
