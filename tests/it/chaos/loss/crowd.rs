@@ -184,7 +184,7 @@ async fn a_full_line_comes_back() {
     let mended_in = struck.elapsed();
     assert!(mended_in <= MENDED_MAX, "{mended_in:?}");
     let serving = place.board().await.unwrap().serving.0;
-    let back = crowd.come_back(serving).await;
+    let back = all_come_back(&crowd, &mut sample, &place, serving).await;
     let back_in = struck.elapsed() - mended_in;
     let most = Duration::from_millis(waiting * 1_000 / RESTORE_PER_S as u64) + BACK_MAX;
     assert!(back_in <= most, "{back_in:?}, at most {most:?}");
@@ -220,6 +220,22 @@ async fn a_full_line_comes_back() {
         late.len(),
         crowd.ends.len(),
     );
+}
+
+/// The crowd comes back to the room, the sample through the gateway.
+async fn all_come_back(crowd: &Crowd, sample: &mut Fans, place: &Place, serving: u64) -> usize {
+    let coming = crowd.come_back(serving);
+    tokio::pin!(coming);
+    loop {
+        let round = async {
+            sample.round(place, false).await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        };
+        tokio::select! {
+            back = &mut coming => return back,
+            () = round => {}
+        }
+    }
 }
 
 /// The last in line speak to the gateway.

@@ -122,7 +122,7 @@ impl Place {
 
     /// Starts an admitter, with this fate.
     pub(crate) async fn admit(&mut self, name: &str, fate: Option<Arc<Fate>>) {
-        let inner = Arc::new(InRedis::connect(&url(&self.way)).await.unwrap());
+        let inner = Arc::new(connect(&self.way).await);
         let rooms = match &fate {
             None => Rooms::new(inner),
             Some(fate) => Rooms::new(Arc::new(FatedRooms {
@@ -266,7 +266,18 @@ fn url(way: &Signpost) -> String {
 }
 
 async fn rooms(way: &Signpost) -> Rooms {
-    Rooms::new(Arc::new(InRedis::connect(&url(way)).await.unwrap()))
+    Rooms::new(Arc::new(connect(way).await))
+}
+
+/// A busy machine may need more than one attempt.
+async fn connect(way: &Signpost) -> InRedis {
+    let url = url(way);
+    within(
+        "the server is reached",
+        Duration::from_secs(20),
+        async || InRedis::connect(&url).await.ok(),
+    )
+    .await
 }
 
 fn change() -> Change {
