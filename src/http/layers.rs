@@ -12,6 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use http::{HeaderName, HeaderValue};
+use http_body_util::BodyExt;
 use ipnet::IpNet;
 use tokio::sync::Semaphore;
 
@@ -24,6 +25,9 @@ use crate::telemetry::metrics;
 
 /// The header that names a request to the client and to upstreams.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The longest body that is read only to be refused.
+const FORGOTTEN_BYTES_MAX: u64 = 1_048_576;
 
 /// Where request ids come from.
 #[derive(Debug, Clone)]
@@ -105,14 +109,20 @@ pub async fn timeout(State(max): State<Duration>, request: Request, next: Next) 
     }
 }
 
-/// Refuses a body that says it is longer than `max` bytes, before any of it is read.
+/// Refuses a body that says it is longer than `max` bytes. One that is not much longer is read and
+/// forgotten first: who is refused in the middle of sending may see a broken connection instead of the
+/// answer.
 pub async fn body_max(State(max): State<u64>, request: Request, next: Next) -> Response {
     let length = request.headers().get(http::header::CONTENT_LENGTH);
     let bytes = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if bytes.is_some_and(|bytes| max < bytes) {
-        return extract::too_large().into_response();
+    let Some(bytes) = bytes.filter(|bytes| max < *bytes) else {
+        return next.run(request).await;
+    };
+    if bytes <= FORGOTTEN_BYTES_MAX && !request.headers().contains_key(http::header::EXPECT) {
+        let mut body = request.into_body();
+        while let Some(Ok(_)) = body.frame().await {}
     }
-    next.run(request).await
+    extract::too_large().into_response()
 }
 
 /// Finds out who is asking, once, for limits and for the upstream.

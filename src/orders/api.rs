@@ -7,6 +7,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -15,6 +16,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use crate::base::limits::BODY_BYTES_MAX;
 use crate::base::time::Timestamp;
 use crate::http::extract::too_large;
+use crate::http::layers::body_max;
 use crate::http::problem::Problem;
 use crate::orders::caller::Caller;
 use crate::orders::idempotency::{Answer, Begun, Claimed, Key};
@@ -37,7 +39,8 @@ pub(super) fn router(orders: Orders) -> Router {
         .route("/v1/shows/{show}/orders/{order}/payment", post(pay))
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_method)
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX)) // of bodies that do not say how long they are
+        .layer(from_fn_with_state(BODY_BYTES_MAX as u64, body_max))
         .with_state(orders)
 }
 

@@ -190,6 +190,11 @@ impl Conductor {
                     turn.asked_hold = true;
                 }
             }
+            Step::Order => {
+                if let Some(turn) = fan.turn.as_deref_mut() {
+                    turn.asked_orders = turn.asked_orders.saturating_add(1);
+                }
+            }
             _ => {}
         }
         let request = ask::request(&self.world, tag.fan_no, fan, tag.step);

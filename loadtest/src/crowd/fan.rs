@@ -126,6 +126,8 @@ pub struct Turn {
     pub admission: Admission,
     /// A hold was asked for since the admission was last told.
     pub asked_hold: bool,
+    /// How often this turn's order was sent. An answer may have been lost on its way.
+    pub asked_orders: u8,
     /// Seats to ask for next.
     pub seats: u8,
     /// Holds asked for in vain.

@@ -126,10 +126,10 @@ async fn a_configuration_that_cannot_be_used_is_one_line() {
         ("KEYS__ACTIVE", "no label!", "label"),
         (
             "ROOM__URL",
-            "rediss://localhost",
-            "room.url (rediss:) must be memory:",
+            "redos://localhost",
+            "room.url (redos:) must be memory: or lead to Redis:",
         ),
-        ("DATABASE__URL", "postgres://x", "database.url"),
+        ("DATABASE__URL", "mysql://x", "database.url"),
         ("LOG__URL", "kafka://x", "log.url"),
         ("ADMIN__TOKENS", tokens, "role of ana (queen)"),
         ("NOTIFY__FROM", "nobody", "address"),

@@ -109,9 +109,8 @@ async fn processes_of_one_role_each_are_one_sale() {
     })
     .await;
     crowd(door.parse().unwrap(), folder, "").await;
-    // Without a journal nothing proves what became of those who never were called, and the sale is too
-    // short to judge the rate from below.
-    expect(folder, &[], &[3, 4]).await.unwrap();
+    // The sale is too short to judge the rate from below.
+    expect(folder, &[], &[4]).await.unwrap();
 
     let health = Client::of(format!("http://{}", gateway.address("health")));
     let (status, ready) = health.ask("GET /readyz", &[], &Value::Null).await;
@@ -139,8 +138,5 @@ async fn a_role_alone_needs_a_room_and_a_secret_that_others_have() {
             refused.err.starts_with("catraca: keys.secret"),
             "{refused:?}"
         );
-        let refused = run_in(folder.path(), &[role.word()], &[room, secret]).await;
-        assert_eq!(refused.code, Some(69), "{refused:?}");
-        assert!(refused.err.contains("room.url"), "{refused:?}");
     }
 }

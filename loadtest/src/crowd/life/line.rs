@@ -226,6 +226,7 @@ fn admitted(
         ticket,
         admission,
         asked_hold: false,
+        asked_orders: 0,
         seats: fan.plan.seats,
         tries: 0,
         hold: None,

@@ -54,6 +54,8 @@ pub(super) fn rechecked(
             turn.admission = admission.clone();
         }
         _ if is_past(heard.sent, expires_ms) => {}
+        // The order was confirmed, and its answer got lost.
+        _ if 0 < turn.asked_orders && standing.reason.as_deref() == Some("used") => {}
         _ => found.push((
             Fault::TicketLost,
             format!("is told {}", heard.answer.excerpt()),
@@ -142,11 +144,12 @@ fn no_seats(world: &mut World, fan_no: FanNo, fan: &mut Fan, heard: &Heard<'_>) 
 /// A ticket that was refused: its time was over, or the gate is wrong.
 fn shut_out(world: &mut World, fan_no: FanNo, fan: &mut Fan, heard: &Heard<'_>) -> Next {
     world.write(fan_no, fan, heard, Facts::default());
-    let expires_ms = fan
-        .turn
-        .as_ref()
-        .map_or(0, |turn| turn.admission.expires_ms);
-    if !is_past(heard.sent, expires_ms) {
+    let (expires_ms, orders) = fan.turn.as_ref().map_or((0, 0), |turn| {
+        (turn.admission.expires_ms, turn.asked_orders)
+    });
+    // An order whose answer got lost may have used the ticket before it was sent again.
+    let may_be_used = heard.step == Step::Order && 1 < orders;
+    if !may_be_used && !is_past(heard.sent, expires_ms) {
         let text = format!(
             "{:?} with a live ticket was answered {}",
             heard.step,

@@ -52,6 +52,7 @@ fn fan(world: &World, stage: Stage) -> Fan {
                 expires_ms: i64::MAX / 10_000,
             },
             asked_hold: true,
+            asked_orders: 1,
             seats: 1,
             tries: 0,
             hold: None,
