@@ -17,7 +17,7 @@ fn main() -> ExitCode {
         Err(error) => return said(&anyhow::Error::new(error).context("starting"), 1),
     };
     match cli.verb {
-        Verb::Bench(bench) => match runtime.block_on(bench::run(&bench)) {
+        Verb::Bench(bench) => match bench::run(&bench, &runtime) {
             Ok(table) => {
                 // A closed pipe is nobody's fault.
                 drop(writeln!(std::io::stdout(), "{table}"));
