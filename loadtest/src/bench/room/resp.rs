@@ -128,7 +128,8 @@ mod tests {
             let (mut stream, _) = listener.accept().unwrap();
             let answers = b"*3\r\n:7\r\n$2\r\nok\r\n$-1\r\n+fine\r\n-ERR no\r\n";
             stream.write_all(answers).unwrap();
-            drop(stream.read(&mut [0; 100]));
+            // Listens to the end: a connection that is shut early fails the next command.
+            std::io::copy(&mut stream, &mut std::io::sink()).unwrap();
         });
         let mut connection = Connection::open(address).unwrap();
         let many = connection.ask(&[b"a"]).unwrap();
@@ -145,6 +146,7 @@ mod tests {
                 .to_string()
                 .contains("ERR no")
         );
+        drop(connection);
         serving.join().unwrap();
     }
 }
