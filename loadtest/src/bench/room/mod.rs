@@ -7,6 +7,7 @@
 //! it sends as the head of the script says. Everything else it does from outside.
 
 mod joins;
+mod lines;
 mod machine;
 mod polls;
 mod resp;
@@ -15,11 +16,14 @@ mod wire;
 
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 use serde::Serialize;
 
 use crate::bench::room::system::{Program, Role, RoomServer};
+
+/// The rows that are measured here.
+const ROWS: [u8; 6] = [1, 2, 4, 9, 10, 12];
 
 /// Words of `loadtest bench room`.
 #[derive(Debug, Args)]
@@ -36,9 +40,9 @@ pub struct RoomArgs {
     /// Where the table goes as JSON.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Joins only: rows 1, 2, 9 and the half of 12.
-    #[arg(long)]
-    pub joins_only: bool,
+    /// These rows only, by their numbers in docs/performance.md, as in 4,10.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = ROWS)]
+    pub rows: Vec<u8>,
     /// A hundredth of everything, to see that it runs.
     #[arg(long)]
     pub small: bool,
@@ -51,7 +55,7 @@ struct Scale {
     joins: usize,
     /// Lines of row 12.
     lines: Vec<usize>,
-    /// Joins that are measured at each of them.
+    /// Joins that are measured at each of them, each time.
     probe: usize,
     /// Fans who poll, in rows 4, 10 and 12.
     pollers: usize,
@@ -74,6 +78,24 @@ impl Scale {
             polls_per_s: 20_000 / u32::try_from(share).unwrap_or(1),
             polls_s: if args.small { 1 } else { 10 },
         }
+    }
+}
+
+/// What is measured, and how much of it.
+#[derive(Debug, Clone, Copy)]
+struct Stage<'a> {
+    room: &'a RoomServer,
+    admitter: &'a Role,
+    gateway: &'a Role,
+    program: &'a Program,
+    scale: &'a Scale,
+    /// Rows by number.
+    wanted: &'a [u8],
+}
+
+impl Stage<'_> {
+    fn wants(&self, row: u8) -> bool {
+        self.wanted.contains(&row)
     }
 }
 
@@ -126,6 +148,9 @@ struct Table {
 /// Something that is needed is missing, or did not do what it was asked.
 pub fn run(args: &RoomArgs) -> anyhow::Result<String> {
     let scale = Scale::of(args);
+    if let Some(row) = args.rows.iter().find(|row| !ROWS.contains(row)) {
+        bail!("row {row} is not measured here; those that are: {ROWS:?}");
+    }
     let program = Program {
         catraca: args.catraca.clone(),
         join: std::fs::read_to_string(&args.join)
@@ -151,11 +176,18 @@ fn measure(
 ) -> anyhow::Result<Table> {
     let room = RoomServer::start(&args.server, folder)?;
     let admitter = Role::start("admitter", &program.catraca, &room, folder)?;
-    let mut rows = joins::rows(&room, &admitter, program, scale)?;
-    if !args.joins_only {
-        let gateway = Role::start("gateway", &program.catraca, &room, folder)?;
-        rows.extend(polls::rows(&room, &admitter, &gateway, program, scale)?);
-    }
+    let gateway = Role::start("gateway", &program.catraca, &room, folder)?;
+    let stage = Stage {
+        room: &room,
+        admitter: &admitter,
+        gateway: &gateway,
+        program,
+        scale,
+        wanted: &args.rows,
+    };
+    let mut rows = joins::rows(stage)?;
+    rows.extend(polls::rows(stage)?);
+    rows.extend(lines::rows(stage)?);
     rows.sort_by_key(|row| row.number);
     Ok(Table {
         server: server_of(&room)?,
