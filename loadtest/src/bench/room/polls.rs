@@ -6,10 +6,11 @@ use std::time::Duration;
 use anyhow::Context;
 use tokio::runtime::Runtime;
 
+use crate::bench::machine::median;
 use crate::bench::room::joins::{Filler, micros};
-use crate::bench::room::machine::median;
-use crate::bench::room::system::{Program, Role, RoomServer};
-use crate::bench::room::{Must, Row, Scale, wire};
+use crate::bench::room::{Scale, wire};
+use crate::bench::system::{Program, Role, RoomServer};
+use crate::bench::table::{Must, Row};
 
 /// The show of these runs, and its rate once it is open.
 const SHOW: &str = "bench-polls";
