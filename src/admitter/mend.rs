@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::admitter::draw::kept;
 use crate::admitter::ledger::{entry_of, row_of};
 use crate::admitter::settings::configure;
-use crate::base::ids::{FanId, Generation, Number};
+use crate::base::ids::{Edition, FanId, Generation, Number};
 use crate::base::limits::{BATCH_MAX, LEDGER_COPY_MAX, NUMBER_BLOCK};
 use crate::base::time::Timestamp;
 use crate::room::fold::Fold;
@@ -129,6 +129,7 @@ pub async fn is_whole(rooms: &Rooms, show: &Show) -> Result<bool, MendError> {
 /// patience that is due to others, and a server that refuses to write costs no generation each try.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Begun {
+    edition: Edition,
     generation: Generation,
     /// SQL's ceiling before.
     issued: Number,
@@ -139,6 +140,7 @@ impl Begun {
     /// Raises the generation in SQL; none where somebody else has done so.
     async fn of(shows: &dyn Store, show: &Show) -> Result<Option<Self>, MendError> {
         let begun = Self {
+            edition: show.edition,
             generation: Generation(show.generation.0 + 1),
             issued: show.ceiling,
             ceiling: Number(show.ceiling.0 + NUMBER_BLOCK),
@@ -149,7 +151,8 @@ impl Begun {
 
     /// Whether it still is the latest that SQL knows of.
     pub fn is_latest(&self, show: &Show) -> bool {
-        self.generation == show.generation
+        let latest = (show.edition, show.generation, show.ceiling);
+        (self.edition, self.generation, self.ceiling) == latest
     }
 }
 

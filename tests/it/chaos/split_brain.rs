@@ -13,8 +13,13 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use catraca::base::time::Timestamp;
+use catraca::room::Rooms;
+use catraca::room::in_redis::InRedis;
+use catraca::room::model::command::{Called, Change};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
@@ -153,6 +158,29 @@ impl Split {
     }
 }
 
+/// What the old primary's own admitter had called when it stopped, and nobody has copied: promises 4 and
+/// 6, for this primary alone.
+async fn calls_are_bounded(old: &str) {
+    let rooms = Rooms::new(Arc::new(InRedis::connect(old).await.unwrap()));
+    let entries = rooms.ledger(&SHOW.parse().unwrap(), 100_000).await.unwrap();
+    let calls = entries.into_iter().filter_map(|entry| match entry.change {
+        Change::Called(called) => Some((entry.at, called)),
+        _ => None,
+    });
+    let calls: Vec<(Timestamp, Called)> = calls.collect();
+    assert!(!calls.is_empty(), "nobody was called at the old primary");
+    for (at, last) in &calls {
+        let start = at.minus_ms(last.window_ms);
+        let within = calls
+            .iter()
+            .filter(|(call, _)| start <= *call && call <= at);
+        let count: usize = within.map(|(_, called)| called.fans.len()).sum();
+        assert!(count as u64 <= last.rate, "{count} calls in a window");
+        assert!(last.live <= last.capacity, "{last:?}");
+    }
+    eprintln!("the old primary called fans {} times", calls.len());
+}
+
 async fn splits(need: &Need) {
     let Some(lone) = Lone::start(need, &[]) else {
         return;
@@ -183,6 +211,7 @@ async fn splits(need: &Need) {
         apart.len()
     );
     assert!(took <= 3 * WRITES_ON_MAX, "{took:?}");
+    calls_are_bounded(&direct).await;
 
     cable.stand(Still::None);
     until("the old primary follows", || async {

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 
-use crate::bench::room::machine::median;
-use crate::bench::room::resp::{Connection, Reply, write_command};
-use crate::bench::room::system::{Program, RoomServer};
-use crate::bench::room::{Must, Row, Stage};
+use crate::bench::machine::median;
+use crate::bench::resp::{Connection, Reply, write_command};
+use crate::bench::room::Stage;
+use crate::bench::system::{NAIVE, Program, RoomServer};
+use crate::bench::table::{Must, Row};
 
 /// Fans in one call of ours, as a gateway under load sends them.
 const BATCH: usize = 512;
@@ -23,15 +24,6 @@ const RUNS: usize = 3;
 const REPEATED: usize = 20;
 /// The show of these runs. Its hash tag is in every key.
 const SHOW: &str = "bench";
-/// What everybody writes first.
-pub(super) const NAIVE: &str = "\
-local found = redis.call('ZSCORE', KEYS[2], ARGV[1])
-if found then return tonumber(found) end
-local number = redis.call('INCR', KEYS[1])
-redis.call('ZADD', KEYS[2], number, ARGV[1])
-return number
-";
-
 /// Whether the room looks an id up before it gives a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ids {

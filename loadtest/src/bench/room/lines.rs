@@ -1,10 +1,11 @@
 //! Row 12: what a join and a poll cost while few, many and very many wait. Each length is a show of its
 //! own; they take turns, and the peer is our own shortest line.
 
+use crate::bench::machine::median;
+use crate::bench::room::Stage;
 use crate::bench::room::joins::{Filler, micros};
-use crate::bench::room::machine::median;
 use crate::bench::room::polls::Polls;
-use crate::bench::room::{Must, Row, Stage};
+use crate::bench::table::{Must, Row};
 
 /// Times that each line is measured.
 const RUNS: usize = 3;

@@ -8,19 +8,17 @@
 
 mod joins;
 mod lines;
-mod machine;
 mod polls;
-mod resp;
-mod system;
 mod wire;
 
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use serde::Serialize;
 
-use crate::bench::room::system::{Program, Role, RoomServer};
+use crate::bench::machine;
+use crate::bench::system::{Program, Role, RoomServer};
+use crate::bench::table::{Table, machine_of};
 
 /// The rows that are measured here.
 const ROWS: [u8; 6] = [1, 2, 4, 9, 10, 12];
@@ -99,49 +97,6 @@ impl Stage<'_> {
     }
 }
 
-/// One line of the table.
-#[derive(Debug, Serialize)]
-struct Row {
-    number: u8,
-    what: String,
-    ours: f64,
-    peer: f64,
-    ratio: f64,
-    unit: &'static str,
-    must: Must,
-    /// What each side does for one operation, or which peer is missing.
-    note: String,
-}
-
-/// What a ratio must be.
-#[derive(Debug, Clone, Copy, Serialize)]
-enum Must {
-    AtLeast(f64),
-    AtMost(f64),
-    /// Told for comparison.
-    Nothing,
-}
-
-impl Must {
-    /// The bound in words, and whether it is kept.
-    fn tell(self, ratio: f64) -> (String, &'static str) {
-        let word = |kept: bool| if kept { "kept" } else { "missed" };
-        match self {
-            Self::AtLeast(least) => (format!("≥ {least}"), word(least <= ratio)),
-            Self::AtMost(most) => (format!("≤ {most}"), word(ratio <= most)),
-            Self::Nothing => (String::new(), ""),
-        }
-    }
-}
-
-/// Everything that a run came to.
-#[derive(Debug, Serialize)]
-struct Table {
-    server: String,
-    machine: String,
-    rows: Vec<Row>,
-}
-
 /// Carries out `loadtest bench room` and says the table.
 ///
 /// # Errors
@@ -175,8 +130,8 @@ fn measure(
     folder: &std::path::Path,
 ) -> anyhow::Result<Table> {
     let room = RoomServer::start(&args.server, folder)?;
-    let admitter = Role::start("admitter", &program.catraca, &room, folder)?;
-    let gateway = Role::start("gateway", &program.catraca, &room, folder)?;
+    let admitter = Role::start("admitter", &program.catraca, &room, folder, "")?;
+    let gateway = Role::start("gateway", &program.catraca, &room, folder, "")?;
     let stage = Stage {
         room: &room,
         admitter: &admitter,
@@ -205,30 +160,4 @@ fn server_of(room: &RoomServer) -> anyhow::Result<String> {
     let valkey = says("valkey_version:").map(|version| format!("Valkey {version}"));
     let redis = says("redis_version:").map(|version| format!("Redis {version}"));
     valkey.or(redis).context("no version")
-}
-
-fn machine_of() -> String {
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"));
-    let model = model.map_or("", |line| line.trim_start_matches(['\t', ' ', ':']));
-    format!("{cores} core seen after pinning, {model}")
-}
-
-impl Table {
-    fn render(&self) -> String {
-        let mut text = format!("{}; {}\n\n", self.server, self.machine);
-        text.push_str("| row | what | ours | peer | unit | ratio | must | | one operation |\n");
-        text.push_str("| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
-        for row in &self.rows {
-            let (must, kept) = row.must.tell(row.ratio);
-            text.push_str(&format!(
-                "| {} | {} | {:.3} | {:.3} | {} | {:.2} | {must} | {} | {} |\n",
-                row.number, row.what, row.ours, row.peer, row.unit, row.ratio, kept, row.note
-            ));
-        }
-        text
-    }
 }

@@ -6,9 +6,10 @@ use std::time::Duration;
 use anyhow::ensure;
 use tokio::runtime::Runtime;
 
+use crate::bench::machine::median;
 use crate::bench::room::joins::{Filler, micros};
-use crate::bench::room::machine::median;
-use crate::bench::room::{Must, Row, Stage, wire};
+use crate::bench::room::{Stage, wire};
+use crate::bench::table::{Must, Row};
 
 /// The show of these runs, and its rate once it is open.
 const SHOW: &str = "bench-polls";

@@ -95,6 +95,17 @@ pub(super) fn cpu(pid: u32) -> anyhow::Result<Duration> {
     Ok(Duration::from_nanos(total))
 }
 
+/// Memory that a process has in use, in bytes.
+pub(super) fn memory(pid: u32) -> anyhow::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib: u64 = line
+        .and_then(|line| line.trim().strip_suffix(" kB"))
+        .context("no VmRSS")?
+        .parse()?;
+    Ok(kib * 1_024)
+}
+
 /// A port that was free a moment ago.
 pub(super) fn free_port() -> anyhow::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
