@@ -93,6 +93,20 @@ pub fn too_large() -> Problem {
     )
 }
 
+/// What stands in the variable parts of a path, in the order of the route.
+#[derive(Debug)]
+pub struct Path<T>(pub T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = axum::extract::Path::from_request_parts(parts, state).await;
+        path.map(|axum::extract::Path(path)| Self(path))
+            .map_err(|_| Problem::bad_request("bad-id", "An identifier is malformed."))
+    }
+}
+
 /// The `{show}` of a route.
 #[derive(Debug, Clone)]
 pub struct ShowPath(pub ShowId);
