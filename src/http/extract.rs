@@ -2,6 +2,7 @@
 //!
 //! An extractor that fails answers with a [`Problem`] that never repeats what was sent.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams};
@@ -91,6 +92,18 @@ pub fn too_large() -> Problem {
         "too-large",
         "The body is too long.",
     )
+}
+
+/// The headers of a request, taken and not copied: whatever is extracted after them finds none.
+#[derive(Debug)]
+pub struct Headers(pub HeaderMap);
+
+impl<S: Send + Sync> FromRequestParts<S> for Headers {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        Ok(Self(std::mem::take(&mut parts.headers)))
+    }
 }
 
 /// The `{show}` of a route.
