@@ -8,6 +8,7 @@ mod admitter_draw;
 mod dead_letters;
 mod desk;
 mod gate;
+mod joins;
 mod journey;
 mod log;
 mod mend;
