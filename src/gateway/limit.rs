@@ -1,36 +1,17 @@
-//! Who is asking too often: the layer for everybody, and the question that handlers ask.
+//! Who is asking too often: the question that the door and the handlers ask.
 //!
 //! What a limit has left is told as draft-ietf-httpapi-ratelimit-headers-10 writes it. Refusals tell
 //! it, and joins; other answers do not, because nobody who polls as told comes near a limit.
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use http::{HeaderName, HeaderValue};
 
-use crate::gateway::{Gateway, GatewayState};
-use crate::http::extract::ClientAddr;
+use crate::gateway::Gateway;
 use crate::http::problem::Problem;
-use crate::limit::prefix::Prefixes;
 use crate::limit::{Asking, Limit, Limiter, Verdict};
 use crate::telemetry::metrics;
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const LEFT: HeaderName = HeaderName::from_static("ratelimit");
-
-/// Counts every request of a client's prefix.
-pub(crate) async fn per_client(
-    State(gateway): State<GatewayState>,
-    client: ClientAddr,
-    request: Request,
-    next: Next,
-) -> Response {
-    let asking = Asking::Anything(Prefixes::of(client.0).narrowest());
-    match within(&*gateway.limits, asking).await {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
-    }
-}
 
 /// Counts one request.
 ///

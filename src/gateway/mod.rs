@@ -17,6 +17,7 @@ mod entry;
 pub mod follow_up;
 mod form;
 mod forward;
+mod front;
 mod gate;
 mod headers;
 mod limit;
@@ -39,14 +40,13 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Extension, Request, State};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use http::header::{ACCEPT, CACHE_CONTROL, LOCATION, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use ipnet::IpNet;
 use tokio::sync::Semaphore;
-use tower::ServiceBuilder;
+use tower::util::MapResponseLayer;
 
 use crate::base::ids::{FanId, Generation, IdSource, ShowId};
 use crate::base::time::Clock;
@@ -61,7 +61,6 @@ use crate::gateway::recent::Recent;
 use crate::gateway::routes::{Access, Matched, NoRoute, RouteTable};
 use crate::gateway::settings::Settings;
 use crate::gateway::upstreams::{Route, Upstream};
-use crate::http::layers;
 use crate::http::problem::Problem;
 use crate::http::server::ServerSettings;
 use crate::limit::{Joins, Limiter};
@@ -110,6 +109,8 @@ pub struct Gateway {
     table: RouteTable,
     forwarders: BTreeMap<String, Forwarder>,
     memory: Memory,
+    /// Requests that may be answered at a time.
+    in_flight: Semaphore,
     /// Fans who left: their place lies ahead, but they are gone.
     left: Recent<FanId, ()>,
     /// Fans whom the room is known to have since its data was lost.
@@ -164,6 +165,7 @@ impl Gateway {
             table,
             forwarders,
             memory: Memory::new(),
+            in_flight: Semaphore::new(parts.settings.in_flight_max),
             left: Recent::new(FANS_REMEMBERED),
             restored: Recent::new(FANS_REMEMBERED),
             settings: parts.settings,
@@ -208,27 +210,6 @@ impl Gateway {
 
 /// Every route of the gateway. What is not ours is an upstream's, or nobody's.
 pub fn router(gateway: GatewayState) -> Router {
-    let settings = &gateway.settings;
-    let ids = layers::RequestIds {
-        ids: Arc::clone(&gateway.ids),
-        clock: Arc::clone(&gateway.clock),
-    };
-    let permits = Arc::new(Semaphore::new(settings.in_flight_max));
-    let request_max = Duration::from_millis(settings.request_ms);
-    let proxies: Arc<[IpNet]> = settings.trusted_proxies.clone().into();
-    let before_any_route = ServiceBuilder::new()
-        .layer(from_fn_with_state(ids, layers::request_id)) // first: all below can be found again
-        .layer(from_fn(layers::failures_logged_once)) // sees the answers of all layers below
-        .layer(from_fn(layers::panic_to_500)) // a bug costs one request
-        .layer(from_fn_with_state(permits, layers::shed)) // refuse before doing any work
-        .layer(from_fn_with_state(request_max, layers::timeout)) // also what lets a drain end
-        .layer(from_fn_with_state(
-            settings.forward_body_bytes_max,
-            layers::body_max, // nobody sends what nobody takes
-        ))
-        .layer(from_fn_with_state(Arc::clone(&gateway), entry::strictly)) // one reading, or none
-        .layer(from_fn_with_state(proxies, layers::client_addr)) // who is asking
-        .layer(from_fn_with_state(Arc::clone(&gateway), limit::per_client)); // and how often
     Router::new()
         .route("/v1/shows/{show}/join", post(visit::join))
         .route("/v1/shows/{show}/status", get(visit::status))
@@ -243,15 +224,14 @@ pub fn router(gateway: GatewayState) -> Router {
         .route("/w/{show}/leave", post(pages::leave))
         .route("/w/assets/{name}", get(pages::asset))
         .method_not_allowed_fallback(async || entry::no_such_method())
-        .layer(from_fn(own_answer))
+        .layer(MapResponseLayer::new(own_answer))
         .fallback(forwarding)
-        .layer(before_any_route)
+        .layer(from_fn_with_state(Arc::clone(&gateway), front::door))
         .with_state(gateway)
 }
 
 /// Our own answers are for one fan and for now, unless they say otherwise.
-async fn own_answer(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
+fn own_answer(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers
         .entry(CACHE_CONTROL)
