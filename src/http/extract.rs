@@ -60,7 +60,8 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
-fn unread(error: &axum::Error) -> Problem {
+/// Why a body could not be read, as a problem: 413, 408 or 400.
+pub fn unread(error: &axum::Error) -> Problem {
     let source = std::error::Error::source(error);
     if source.is_some_and(|source| source.is::<LengthLimitError>()) {
         return too_large();
