@@ -20,7 +20,7 @@ use crate::gateway::page::{self, DrawView, Language, Notice, PlaceState, PlaceVi
 use crate::gateway::standing::{self, Standing, View};
 use crate::gateway::visit::{self, Joiner};
 use crate::gateway::{Gateway, GatewayState, limit, wire};
-use crate::http::extract::{ClientAddr, ShowPath};
+use crate::http::extract::{ClientAddr, Headers, ShowPath};
 use crate::http::problem::Problem;
 use crate::limit::{Asking, Prefix};
 use crate::room::estimate;
@@ -86,7 +86,7 @@ pub(crate) async fn place(
     State(gateway): State<GatewayState>,
     ShowPath(show): ShowPath,
     query: Result<Query<PlaceQuery>, QueryRejection>,
-    headers: HeaderMap,
+    Headers(headers): Headers,
 ) -> Result<Response, Problem> {
     let query = readable(query);
     let visit = Visit::new(&gateway, &show, &query, &headers);
@@ -100,7 +100,7 @@ pub(crate) async fn join(
     ShowPath(show): ShowPath,
     client: ClientAddr,
     query: Result<Query<PlaceQuery>, QueryRejection>,
-    headers: HeaderMap,
+    Headers(headers): Headers,
 ) -> Result<Response, Problem> {
     let query = readable(query);
     let visit = Visit::new(&gateway, &show, &query, &headers);
@@ -135,7 +135,7 @@ pub(crate) async fn leave(
     State(gateway): State<GatewayState>,
     ShowPath(show): ShowPath,
     query: Result<Query<PlaceQuery>, QueryRejection>,
-    headers: HeaderMap,
+    Headers(headers): Headers,
 ) -> Result<Response, Problem> {
     let query = readable(query);
     let visit = Visit::new(&gateway, &show, &query, &headers);

@@ -3,8 +3,8 @@
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::{AppendHeaders, IntoResponse, Response};
+use http::StatusCode;
 use http::header::SET_COOKIE;
-use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
 use crate::base::ids::{Number, Place, ShowId};
@@ -13,7 +13,7 @@ use crate::gateway::credentials::{Bearer, Shown, no_pass};
 use crate::gateway::standing::{self, Standing, View};
 use crate::gateway::wire::{AdmittedBody, JoinBody, ReceiptBody, StatusBody};
 use crate::gateway::{Gateway, GatewayState, limit};
-use crate::http::extract::{ClientAddr, IdempotencyKey, ShowPath};
+use crate::http::extract::{ClientAddr, Headers, IdempotencyKey, ShowPath};
 use crate::http::problem::Problem;
 use crate::limit::{Asking, Prefix};
 use crate::room::model::command::{Gone, Joined, Joining, Left, Origin, RoomState};
@@ -47,7 +47,7 @@ pub(crate) async fn join(
     ShowPath(show): ShowPath,
     client: ClientAddr,
     IdempotencyKey(key): IdempotencyKey,
-    headers: HeaderMap,
+    Headers(headers): Headers,
 ) -> Result<Response, Response> {
     let seen = gateway.boards.find(&show).map_err(Problem::into_response)?;
     let shown = gateway
@@ -224,7 +224,7 @@ pub(crate) async fn status(
     State(gateway): State<GatewayState>,
     ShowPath(show): ShowPath,
     query: Result<Query<StatusQuery>, QueryRejection>,
-    headers: HeaderMap,
+    Headers(headers): Headers,
 ) -> Result<Response, Problem> {
     let Query(query) =
         query.map_err(|_| Problem::bad_request("bad-request", "serving is a whole number."))?;
@@ -271,7 +271,7 @@ pub(crate) async fn status(
 pub(crate) async fn receipt(
     State(gateway): State<GatewayState>,
     ShowPath(show): ShowPath,
-    headers: HeaderMap,
+    Headers(headers): Headers,
 ) -> Result<Response, Problem> {
     gateway.boards.find(&show)?;
     let shown = gateway.reader(&show).pass(&headers, Bearer::IsPass)?;
@@ -285,7 +285,7 @@ pub(crate) async fn receipt(
 pub(crate) async fn leave(
     State(gateway): State<GatewayState>,
     ShowPath(show): ShowPath,
-    headers: HeaderMap,
+    Headers(headers): Headers,
 ) -> Result<Response, Problem> {
     let seen = gateway.boards.find(&show)?;
     let Shown { pass, .. } = gateway

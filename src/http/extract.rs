@@ -2,6 +2,7 @@
 //!
 //! An extractor that fails answers with a [`Problem`] that never repeats what was sent.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams};
@@ -91,6 +92,32 @@ pub fn too_large() -> Problem {
         "too-large",
         "The body is too long.",
     )
+}
+
+/// What stands in the variable parts of a path, in the order of the route.
+#[derive(Debug)]
+pub struct Path<T>(pub T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = axum::extract::Path::from_request_parts(parts, state).await;
+        path.map(|axum::extract::Path(path)| Self(path))
+            .map_err(|_| Problem::bad_request("bad-id", "An identifier is malformed."))
+    }
+}
+
+/// The headers of a request, taken and not copied: whatever is extracted after them finds none.
+#[derive(Debug)]
+pub struct Headers(pub HeaderMap);
+
+impl<S: Send + Sync> FromRequestParts<S> for Headers {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        Ok(Self(std::mem::take(&mut parts.headers)))
+    }
 }
 
 /// The `{show}` of a route.
