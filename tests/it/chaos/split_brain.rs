@@ -27,7 +27,7 @@ use crate::chaos::watched::Lone;
 use crate::support::client::Client;
 use crate::support::cut::{Cut, Still};
 use crate::support::free_port;
-use crate::support::need::{Need, REDIS, VALKEY};
+use crate::support::need::{Need, on_both};
 use crate::support::sale::SHOW;
 use crate::support::until;
 
@@ -250,11 +250,6 @@ async fn splits(need: &Need) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_that_is_cut_off_stops_in_time_and_no_number_is_given_twice() {
-    splits(&REDIS).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_valkey_that_is_cut_off_stops_in_time_and_no_number_is_given_twice() {
-    splits(&VALKEY).await;
+async fn a_primary_that_is_cut_off_stops_in_time_and_no_number_is_given_twice() {
+    on_both(splits).await;
 }
