@@ -9,6 +9,7 @@ mod admitter_mend;
 mod dead_letters;
 mod desk;
 mod gate;
+mod joins;
 mod journey;
 mod log;
 mod mend;

@@ -181,7 +181,11 @@ impl Server {
         for pid in self.processes() {
             let mut set = Command::new("prlimit");
             // As its user: even root may lack the right. One that has ended needs no limit.
-            drop(as_owner(set.args(["--pid", &pid, &limit])).output().unwrap());
+            drop(
+                as_owner(set.args(["--pid", &pid, &limit]))
+                    .output()
+                    .unwrap(),
+            );
         }
     }
 
