@@ -5,25 +5,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use catraca::admitter::Admitter;
+use catraca::app::database::Database;
 use catraca::base::ids::{Edition, FanId, Generation, IdSource, ShowId};
 use catraca::base::time::{Clock, SystemClock};
-use catraca::driver::schema::CATRACA;
-use catraca::driver::sqlite::Sqlite;
 use catraca::room::in_memory::InMemory;
 use catraca::room::in_redis::InRedis;
 use catraca::room::model::command::RoomState;
 use catraca::room::model::command::{Joining, Origin, Stock};
 use catraca::room::model::outcome::{Claimed, Joined};
 use catraca::room::{self, Rooms};
-use catraca::show::in_sqlite::InSqlite;
 use catraca::show::{Change, Put, Store};
 use tokio::sync::Notify;
 
+use crate::support::database;
 use crate::support::need::REDIS;
 use crate::support::redis::Server;
 
 /// Longest wait for anything here.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) struct World {
     pub(super) rooms: Rooms,
@@ -35,18 +34,24 @@ pub(super) struct World {
 
 impl World {
     pub(super) async fn open(folder: &Path) -> Self {
+        Self::open_in(folder, &database::in_sqlite(folder).await).await
+    }
+
+    /// With a room in this folder.
+    pub(super) async fn open_in(folder: &Path, database: &Database) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let room = InMemory::open(&folder.join("room.db"), clock).await;
-        Self::open_on(folder, Arc::new(room.unwrap())).await
+        Self::open_with(database, Arc::new(room.unwrap()))
     }
 
     pub(super) async fn open_on(folder: &Path, room: Arc<dyn room::Store>) -> Self {
+        Self::open_with(&database::in_sqlite(folder).await, room)
+    }
+
+    pub(super) fn open_with(database: &Database, room: Arc<dyn room::Store>) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let db = Sqlite::open(&folder.join("catraca.db"), CATRACA)
-            .await
-            .unwrap();
         let rooms = Rooms::new(room);
-        let shows: Arc<dyn Store> = Arc::new(InSqlite::new(db));
+        let shows = database.stores(&clock, &Arc::new(IdSource::random())).shows;
         let nudge = Arc::new(Notify::new());
         let admitter = Admitter::new(
             rooms.clone(),
