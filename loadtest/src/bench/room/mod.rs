@@ -6,6 +6,7 @@
 //! A bench is the one part of this package that reads a file of the program: `lua/room/join.lua`, which
 //! it sends as the head of the script says. Everything else it does from outside.
 
+mod draw;
 mod joins;
 mod polls;
 mod wire;
@@ -37,6 +38,9 @@ pub struct RoomArgs {
     /// Joins only: rows 1, 2, 9 and the half of 12.
     #[arg(long)]
     pub joins_only: bool,
+    /// The table of a draw only: no server is needed.
+    #[arg(long, conflicts_with = "joins_only")]
+    pub draw_only: bool,
     /// A hundredth of everything, to see that it runs.
     #[arg(long)]
     pub small: bool,
@@ -104,6 +108,14 @@ fn measure(
     scale: &Scale,
     folder: &std::path::Path,
 ) -> anyhow::Result<Table> {
+    let drawn = draw::row(&args.catraca, folder)?;
+    if args.draw_only {
+        return Ok(Table {
+            server: "no server".to_owned(),
+            machine: machine_of(),
+            rows: vec![drawn],
+        });
+    }
     let room = RoomServer::start(&args.server, folder)?;
     let admitter = Role::start("admitter", &program.catraca, &room, folder, "")?;
     let mut rows = joins::rows(&room, &admitter, program, scale)?;
@@ -111,6 +123,7 @@ fn measure(
         let gateway = Role::start("gateway", &program.catraca, &room, folder, "")?;
         rows.extend(polls::rows(&room, &admitter, &gateway, program, scale)?);
     }
+    rows.push(drawn);
     rows.sort_by_key(|row| row.number);
     Ok(Table {
         server: server_of(&room)?,
