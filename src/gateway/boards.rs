@@ -16,18 +16,21 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::base::ids::{Number, Place, ShowId};
+use crate::base::limits::POLL_MS_MAX;
 use crate::base::time::Timestamp;
 use crate::gateway::GatewayState;
 use crate::gateway::wire::BoardBody;
 use crate::http::extract::ShowPath;
 use crate::http::problem::Problem;
 use crate::room::draw::Table;
-use crate::room::model::command::{Board, RoomState};
+use crate::room::model::command::{Board, Cause, RoomState};
 use crate::room::{Rooms, StoreError, position};
 use crate::telemetry::metrics;
 
 /// How often boards are read.
 const READ_EVERY: Duration = Duration::from_secs(1);
+/// How long positions may rise after a loss: by then everybody in line has asked again.
+const RISES_FOR: Duration = Duration::from_millis(2 * POLL_MS_MAX);
 /// A board this old says nothing about what is open.
 const FRESH: Duration = Duration::from_secs(3);
 
@@ -39,16 +42,26 @@ pub(crate) struct Seen {
     table: Option<Arc<Table>>,
     body: Bytes,
     read_at: Instant,
+    /// Until when a position that has risen is the loss's doing.
+    rises_until: Option<Instant>,
 }
 
 impl Seen {
-    fn new(show: &ShowId, board: Board, table: Option<Arc<Table>>) -> Self {
+    /// A board that was read now, after `last`.
+    fn after(last: Option<&Self>, show: &ShowId, board: Board, table: Option<Arc<Table>>) -> Self {
+        let now = Instant::now();
+        let mut board = greatest(board, last);
+        let rises_until = rises_until(&board, last, now);
+        if rises_until.is_some_and(|until| now < until) {
+            board.measured.cause = Some(Cause::Restoring);
+        }
         let body = serde_json::to_vec(&BoardBody::of(show, &board));
         Self {
             body: body.expect("a board has only text keys").into(),
             board,
             table,
-            read_at: Instant::now(),
+            read_at: now,
+            rises_until,
         }
     }
 
@@ -146,10 +159,7 @@ impl Boards {
         for (show, board, table) in read {
             let last = before.remove(&show).flatten();
             let seen = match board {
-                Some(board) => {
-                    let board = greatest(board, last.as_deref());
-                    Some(Arc::new(Seen::new(&show, board, table)))
-                }
+                Some(board) => Some(Arc::new(Seen::after(last.as_deref(), &show, board, table))),
                 None => last,
             };
             if let Some(seen) = &seen {
@@ -214,6 +224,18 @@ fn greatest(mut board: Board, last: Option<&Seen>) -> Board {
     let before = same_line.map_or(Place(0), |last| last.board.serving);
     board.serving = board.serving.max(before);
     board
+}
+
+/// A loss takes the last calls with it, so that `serving` may have fallen. Whoever asks for the first
+/// time since is to be told why.
+fn rises_until(board: &Board, last: Option<&Seen>, now: Instant) -> Option<Instant> {
+    let last = last?;
+    let is_mended = last.board.edition == board.edition && last.board.generation < board.generation;
+    if is_mended {
+        Some(now + RISES_FOR)
+    } else {
+        last.rises_until
+    }
 }
 
 /// `GET /v1/shows/{show}/board`: the public snapshot, the same bytes for everybody.
