@@ -10,9 +10,12 @@
 //! Absent on purpose: SQL. A gateway needs rooms and keys only.
 
 pub mod boards;
+mod challenge;
 mod credentials;
+mod enter;
 mod entry;
 pub mod follow_up;
+mod form;
 mod forward;
 mod front;
 mod gate;
@@ -60,7 +63,7 @@ use crate::gateway::settings::Settings;
 use crate::gateway::upstreams::{Route, Upstream};
 use crate::http::problem::Problem;
 use crate::http::server::ServerSettings;
-use crate::limit::Limiter;
+use crate::limit::{Joins, Limiter};
 use crate::room::{Rooms, StoreError};
 use crate::token::keyring::KeyRing;
 
@@ -76,6 +79,8 @@ pub struct Parts {
     pub keys: Arc<KeyRing>,
     /// How often somebody may ask.
     pub limits: Arc<dyn Limiter>,
+    /// How often somebody may join.
+    pub joins: Arc<dyn Joins>,
     /// New fans and requests.
     pub ids: Arc<IdSource>,
     /// Wall time, for assertions and request ids only.
@@ -96,6 +101,7 @@ pub struct Gateway {
     follow_ups: Arc<FollowUps>,
     keys: Arc<KeyRing>,
     limits: Arc<dyn Limiter>,
+    joins: Arc<dyn Joins>,
     ids: Arc<IdSource>,
     clock: Arc<dyn Clock>,
     cookies: CookieStyle,
@@ -135,6 +141,7 @@ impl Gateway {
     /// A sentence that names the limit, upstream or route that cannot be.
     pub fn new(parts: Parts) -> Result<GatewayState, String> {
         parts.settings.limits.check()?;
+        parts.settings.challenge.check()?;
         let table = RouteTable::new(&parts.upstreams, &parts.routes)?;
         let mut forwarders = BTreeMap::new();
         for (name, upstream) in &parts.upstreams {
@@ -150,6 +157,7 @@ impl Gateway {
             rooms: parts.rooms,
             keys: parts.keys,
             limits: parts.limits,
+            joins: parts.joins,
             ids: parts.ids,
             clock: parts.clock,
             cookies: CookieStyle::of(&parts.settings),

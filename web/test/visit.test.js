@@ -92,6 +92,22 @@ test("asks status when its place is reached, and as often as it is told", async 
   assert.deepEqual([pass, serving], ["P", 50]);
 });
 
+test("near its turn it shows that somebody is there, where the show asks for that", async () => {
+  const waiting = { state: "waiting", place: 50, serving: 0, poll_after_ms: 60_000 };
+  const near_s = 120;
+  const polls = async (board, stored) => {
+    const w = world({ board, stored, answers: { status: () => ok(waiting) } });
+    await w.run(10 * near_s * 1_000);
+    return w.count("status");
+  };
+  const asking = { ...BOARD, poll: { ...BOARD.poll, near_s } };
+  const count = await polls(asking, kept());
+  assert.ok(40 <= count && count <= 44, `every near_s / 4: ${count}`);
+  assert.equal(await polls(BOARD, kept()), 0, "nobody asks for it");
+  assert.equal(await polls(asking, kept({ place: 5_000, number: 5_000 })), 0, "far away");
+  assert.equal(await polls({ ...asking, state: "paused" }, kept()), 0, "nobody is called");
+});
+
 test("the end of a turn is asked for when it comes, and kept over a refresh", async () => {
   let left = 5_000;
   const status = () => ok(0 < left
@@ -255,4 +271,33 @@ test("garbage in the memory heals by one question", async () => {
   await w.run(10_000);
   assert.equal(w.count("status"), 1);
   assert.deepEqual([w.state(), w.visit.facts(w.now).position], ["waiting", 47]);
+});
+
+test("a challenge is answered, and the join asked again with the same key", async () => {
+  const refused = {
+    status: 429, retryAfterMs: 60_000,
+    body: { type: "urn:catraca:problem:challenge-required", challenge: "C" },
+  };
+  const join = (key, proof) => (proof === "proof of C" ? ok(JOINED) : refused);
+  const w = world({ answers: { join } });
+  w.visit.answering = async (challenge) => {
+    assert.equal(w.visit.facts(w.now).notice, "check");
+    return `proof of ${challenge}`;
+  };
+  await w.run(2_000);
+  const joins = w.asked.filter(([name]) => name === "join");
+  assert.deepEqual(joins.map(([, , proof]) => proof), [undefined, "proof of C"]);
+  assert.equal(new Set(joins.map(([, key]) => key)).size, 1);
+  assert.deepEqual([w.state(), w.visit.facts(w.now).notice], ["waiting", null]);
+});
+
+test("a browser that can do no sums waits as it is told", async () => {
+  const refused = {
+    status: 429, retryAfterMs: 20_000,
+    body: { type: "urn:catraca:problem:challenge-required", challenge: "C" },
+  };
+  const w = world({ answers: { join: () => refused } });
+  w.visit.answering = async () => { throw new Error("no"); };
+  await w.run(60_000);
+  assert.ok(2 <= w.count("join") && w.count("join") <= 4, `${w.count("join")}`);
 });

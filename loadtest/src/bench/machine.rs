@@ -43,6 +43,17 @@ impl Process {
         self.0.id()
     }
 
+    /// `STOP` or `CONT`.
+    pub(super) fn signal(&self, signal: &str) -> anyhow::Result<()> {
+        let pid = self.pid().to_string();
+        let status = Command::new("kill")
+            .args(["-s", signal, &pid])
+            .status()
+            .context("kill is needed (util-linux)")?;
+        ensure!(status.success(), "kill -s {signal} {pid}");
+        Ok(())
+    }
+
     /// Whether it still runs.
     pub(super) fn runs(&mut self) -> bool {
         matches!(self.0.try_wait(), Ok(None))

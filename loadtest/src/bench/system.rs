@@ -132,6 +132,15 @@ impl Role {
         cpu(self.pid())
     }
 
+    /// Stands still until [`Role::go_on`].
+    pub(super) fn stand_still(&self) -> anyhow::Result<()> {
+        self.process.signal("STOP")
+    }
+
+    pub(super) fn go_on(&self) -> anyhow::Result<()> {
+        self.process.signal("CONT")
+    }
+
     /// Creates a show, and waits until its room is born.
     pub(super) fn create(&self, show: &str, settings: &str) -> anyhow::Result<()> {
         let path = format!("/admin/v1/shows/{show}");

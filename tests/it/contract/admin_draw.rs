@@ -41,17 +41,17 @@ async fn a_draw_is_decided_at_creation_and_its_secret_is_nobody_elses(world: Wor
         assert!(body["type"].as_str().unwrap().ends_with(word), "{body}");
     }
     let (secret, seal) = ("5e".repeat(32), "c0".repeat(32));
-    let sealed = format!(
+    let draw = format!(
         "insert into draws (show, edition, secret, commitment) values ('gala', 1, '{secret}', '{seal}')"
     );
-    database::run(&world.database, &sealed).await;
+    database::run(&world.db, &draw).await;
     let (answered, _, body) = world.ask("operator", enter, None, beacon("5f")).await;
     assert_eq!(answered, 409);
     assert!(
         body["type"].as_str().unwrap().ends_with("draw-not-frozen"),
         "{body}"
     );
-    database::run(&world.database, "update draws set size = 9").await;
+    database::run(&world.db, "update draws set size = 9").await;
     for (value, status) in [("5f", 200), ("5f", 200), ("60", 409)] {
         let (answered, _, body) = world.ask("operator", enter, None, beacon(value)).await;
         assert_eq!(answered, status, "{body}");
@@ -62,7 +62,7 @@ async fn a_draw_is_decided_at_creation_and_its_secret_is_nobody_elses(world: Wor
         body["draw"],
         json!({"commitment": seal, "secret": "***", "size": 9, "beacon_value": "5f", "seed": null})
     );
-    database::run(&world.database, "update draws set seed = commitment").await;
+    database::run(&world.db, "update draws set seed = commitment").await;
     let (_, _, body) = world.ask("viewer", read, None, Value::Null).await;
     assert_eq!(
         body["draw"]["secret"],

@@ -12,7 +12,7 @@ use catraca::room::model::command::{Board, Change, Frozen, Restored, Restoring, 
 use catraca::show::Show;
 use catraca::show::draw::{DrawFact, Entered};
 
-use crate::contract::admitter::World;
+use crate::contract::admitter::{World, embedded};
 use crate::support::database::{self, on_every_database};
 use crate::support::need::REDIS;
 use crate::support::redis::Server;
@@ -140,7 +140,7 @@ impl Site {
     }
 
     async fn world(&self) -> World {
-        World::open_in(self.folder.path(), &self.database).await
+        World::on(&self.database, embedded(self.folder.path()).await)
     }
 
     /// Where there was no show before.

@@ -19,7 +19,7 @@ use crate::support::need::{Need, REDIS, VALKEY};
 use crate::support::redis::Server;
 
 /// How many histories are told when nobody asks for more.
-const CASES: u32 = 200;
+const CASES: u32 = 400;
 /// The variable that asks for more.
 const CASES_VARIABLE: &str = "CATRACA_MODEL_CASES";
 

@@ -1,19 +1,20 @@
 //! What no history is long enough for, told to the scripts in single cases: how far a tick looks, how
-//! much may be uncopied; and a join that lies about where its fan's id comes from.
+//! much may be uncopied; a join that lies about where its fan's id comes from; and what chance seldom finds.
 
 use catraca::base::limits::{LEDGER_UNCOPIED_MAX, PRESENT_MS, TICK_LOOKED_MAX};
 use catraca::room::Store;
 use catraca::room::in_redis::InRedis;
 use catraca::room::in_redis::scripts::ScriptClock;
 use catraca::room::keys::Key;
+use catraca::room::model::Standing;
 use catraca::room::model::command::{
-    Command, Joined, Joining, Origin, Outcome, RoomState, Step, Ticked, Why,
+    Command, Joined, Joining, Origin, Outcome, RoomState, Step, Stock, Ticked, Why,
 };
 use tokio::runtime::Runtime;
 
 use crate::model::happenings::{Happening, Ordeal, Wrong};
 use crate::model::twins::Twins;
-use crate::model::world::{announced, fan, tick};
+use crate::model::world::{announced, at, fan, stock, tick};
 use crate::support::need::{REDIS, VALKEY};
 use crate::support::redis::Server;
 
@@ -129,6 +130,41 @@ fn a_lie_about_an_id_gives_nobody_a_second_number() {
             matches!(told[1], Joined::New { number } if of_second < number),
             "{told:?}"
         );
+    });
+}
+
+#[test]
+fn an_admission_is_extended_as_far_as_it_may_be_and_not_for_nothing() {
+    on_both(|mut twins| {
+        join(&mut twins, &[1], Origin::Known);
+        let fans = vec![fan(1)];
+        twins.say(&Command::Tick(tick(1))).unwrap();
+        twins.say(&Command::Claim { fans }).unwrap();
+        for more_ms in [0, 1, 100_000] {
+            let Some(Standing::Admitted { until, .. }) = twins.room.standing(fan(1)) else {
+                panic!("the fan is inside");
+            };
+            let until = until.plus_ms(more_ms);
+            let fan = fan(1);
+            twins.say(&Command::Extend { fan, until }).unwrap();
+            twins.compare().unwrap();
+        }
+    });
+}
+
+/// What the operator has overruled is old news, however late it is said again.
+#[test]
+fn an_operator_overrules_a_stock_for_good() {
+    on_both(|mut twins| {
+        let none_left = |as_of| Stock {
+            as_of: at(as_of),
+            ..stock(1, 0, 0)
+        };
+        twins.say(&Command::Stock(none_left(1_000))).unwrap();
+        let reopens = Happening::Verbs(vec![RoomState::Open]);
+        twins.happen(&reopens).unwrap();
+        twins.say(&Command::Stock(none_left(2_000))).unwrap();
+        twins.compare().unwrap();
     });
 }
 

@@ -82,7 +82,7 @@ fn act() -> impl Strategy<Value = Act> {
         2 => Just(Act::Check),
         2 => Just(Act::Leave),
         2 => Just(Act::Consume),
-        3 => prop_oneof![Just(0i64), -1i64..2, 0i64..20_000].prop_map(Act::Extend),
+        5 => prop_oneof![Just(0i64), -1i64..2, 5_000i64..20_000].prop_map(Act::Extend),
         3 => then.prop_map(Act::Revoke),
         2 => pass().prop_map(|(_, pass)| Act::Restore(pass)),
     ]
@@ -177,7 +177,7 @@ impl Twins<'_> {
         self.say(&Command::Check { fans })?;
         match concerned {
             Some(fan) => self.act(turn.act, vec![fan], nth as u64)?,
-            None if nth % 2 == 0 => self.take_turn(turn)?,
+            None if nth.is_multiple_of(2) => self.take_turn(turn)?,
             None => {}
         }
         self.say(&Command::Board)?;
@@ -213,7 +213,7 @@ impl Twins<'_> {
         let now = self.room.facts().last;
         (self.settings.early_at, self.settings.opens_at) = (None, Some(now.plus_ms(1)));
         self.settings.closes_at = Some(now.plus_ms(5_000));
-        self.configure((self.version % 2 == 0).then_some(RoomState::Early))
+        self.configure(self.version.is_multiple_of(2).then_some(RoomState::Early))
     }
 
     /// Everybody who stands so, from the `nth` on.

@@ -15,6 +15,8 @@ use tokio::time::Instant;
 use crate::bench::machine::{SERVER_CORE, median};
 use crate::bench::table::{Must, Row};
 
+/// The number of the row.
+pub(super) const ROW: u8 = 0;
 /// As many as the largest sale that is promised.
 const SIZE: u64 = 2_000_000;
 /// How long the table may take.
@@ -32,7 +34,7 @@ pub(super) fn row(catraca: &Path, folder: &Path) -> anyhow::Result<Row> {
     }
     let ours = median(with) - median(without);
     Ok(Row {
-        number: 0,
+        number: ROW,
         what: format!("the table of a draw of {SIZE}"),
         ours,
         peer: MS_MAX,

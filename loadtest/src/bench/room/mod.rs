@@ -8,17 +8,21 @@
 
 mod draw;
 mod joins;
+mod lines;
 mod polls;
 mod wire;
 
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
 
 use crate::bench::machine;
 use crate::bench::system::{Program, Role, RoomServer};
 use crate::bench::table::{Table, machine_of};
+
+/// The rows that are measured here. The first is of a draw, and no row of the design.
+const ROWS: [u8; 7] = [draw::ROW, 1, 2, 4, 9, 10, 12];
 
 /// Words of `loadtest bench room`.
 #[derive(Debug, Args)]
@@ -35,12 +39,9 @@ pub struct RoomArgs {
     /// Where the table goes as JSON.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Joins only: rows 1, 2, 9 and the half of 12.
-    #[arg(long)]
-    pub joins_only: bool,
-    /// The table of a draw only: no server is needed.
-    #[arg(long, conflicts_with = "joins_only")]
-    pub draw_only: bool,
+    /// These rows only, by their numbers in docs/performance.md, as in 4,10.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = ROWS)]
+    pub rows: Vec<u8>,
     /// A hundredth of everything, to see that it runs.
     #[arg(long)]
     pub small: bool,
@@ -53,7 +54,7 @@ struct Scale {
     joins: usize,
     /// Lines of row 12.
     lines: Vec<usize>,
-    /// Joins that are measured at each of them.
+    /// Joins that are measured at each of them, each time.
     probe: usize,
     /// Fans who poll, in rows 4, 10 and 12.
     pollers: usize,
@@ -79,12 +80,33 @@ impl Scale {
     }
 }
 
+/// What is measured, and how much of it.
+#[derive(Debug, Clone, Copy)]
+struct Stage<'a> {
+    room: &'a RoomServer,
+    admitter: &'a Role,
+    gateway: &'a Role,
+    program: &'a Program,
+    scale: &'a Scale,
+    /// Rows by number.
+    wanted: &'a [u8],
+}
+
+impl Stage<'_> {
+    fn wants(&self, row: u8) -> bool {
+        self.wanted.contains(&row)
+    }
+}
+
 /// Carries out `loadtest bench room` and says the table.
 ///
 /// # Errors
 /// Something that is needed is missing, or did not do what it was asked.
 pub fn run(args: &RoomArgs) -> anyhow::Result<String> {
     let scale = Scale::of(args);
+    if let Some(row) = args.rows.iter().find(|row| !ROWS.contains(row)) {
+        bail!("row {row} is not measured here; those that are: {ROWS:?}");
+    }
     let program = Program {
         catraca: args.catraca.clone(),
         join: std::fs::read_to_string(&args.join)
@@ -108,22 +130,31 @@ fn measure(
     scale: &Scale,
     folder: &std::path::Path,
 ) -> anyhow::Result<Table> {
-    let drawn = draw::row(&args.catraca, folder)?;
-    if args.draw_only {
+    let mut rows = Vec::new();
+    if args.rows.contains(&draw::ROW) {
+        rows.push(draw::row(&args.catraca, folder)?);
+    }
+    if args.rows == [draw::ROW] {
         return Ok(Table {
             server: "no server".to_owned(),
             machine: machine_of(),
-            rows: vec![drawn],
+            rows,
         });
     }
     let room = RoomServer::start(&args.server, folder)?;
     let admitter = Role::start("admitter", &program.catraca, &room, folder, "")?;
-    let mut rows = joins::rows(&room, &admitter, program, scale)?;
-    if !args.joins_only {
-        let gateway = Role::start("gateway", &program.catraca, &room, folder, "")?;
-        rows.extend(polls::rows(&room, &admitter, &gateway, program, scale)?);
-    }
-    rows.push(drawn);
+    let gateway = Role::start("gateway", &program.catraca, &room, folder, "")?;
+    let stage = Stage {
+        room: &room,
+        admitter: &admitter,
+        gateway: &gateway,
+        program,
+        scale,
+        wanted: &args.rows,
+    };
+    rows.extend(joins::rows(stage)?);
+    rows.extend(polls::rows(stage)?);
+    rows.extend(lines::rows(stage)?);
     rows.sort_by_key(|row| row.number);
     Ok(Table {
         server: server_of(&room)?,

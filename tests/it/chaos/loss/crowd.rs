@@ -176,8 +176,9 @@ async fn a_full_line_comes_back() {
     crowd.live(&place, Instant::now() + LIFE).await;
     let waiting = place.board().await.unwrap().waiting;
 
-    place.servers[0].tell(&["FLUSHALL"]);
     let struck = Instant::now();
+    place.servers[0].tell(&["FLUSHALL"]);
+    let lost_in = struck.elapsed(); // two million fans are not gone at once
     mended(&place, 2).await;
     let mended_in = struck.elapsed();
     assert!(mended_in <= MENDED_MAX, "{mended_in:?}");
@@ -212,13 +213,13 @@ async fn a_full_line_comes_back() {
         panic!("one loss: {unproved:?}");
     };
     assert!(
-        tail <= said && said <= TAIL_MAX,
+        tail <= said && said <= TAIL_MAX + lost_in,
         "{tail:?} lost, said: {said:?}"
     );
     eprintln!(
         "loss of {count} fans: joined in {joined_in:.1?}, mended in {mended_in:.1?}, {back} back in \
          {back_in:.1?}, {} late ones next when they came; {} ends answered, {lost} of them to be said \
-         again, the first {tail:.0?} before the loss; unproved: {said:.0?}",
+         again, the first {tail:.1?} before the loss; unproved: {said:.1?}",
         late.len(),
         crowd.ends.len(),
     );
@@ -324,7 +325,8 @@ async fn forget_scripts(url: String) {
     let mut connection = connection.unwrap();
     loop {
         let flush = redis::cmd("SCRIPT").arg("FLUSH").to_owned();
-        flush.exec_async(&mut connection).await.unwrap();
+        // A server that lets go of two million fans may answer later than this client waits.
+        drop(flush.exec_async(&mut connection).await);
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
