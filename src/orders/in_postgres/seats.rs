@@ -20,13 +20,9 @@ const BEST_FACTS: &str = include_str!("sql/best_facts.sql");
 /// all seats of the section loaded.
 const FREE_LOOKS: i64 = 1_000;
 
-/// What a look at a few seats came to.
-enum Few {
-    /// What the hold depends on, or why there can be none.
-    Facts(Result<hold::Facts, Refusal>),
-    /// The wish does not fit there.
-    Misfit,
-}
+/// What a look at a few seats came to: what the hold depends on, or why there can be none; nothing where
+/// the wish does not fit there.
+type Few = Option<Result<hold::Facts, Refusal>>;
 
 /// What a hold of the best seats depends on, where a few that nobody else looks at hold the wish; or
 /// why there can be none. They are locked, and so is the ticket.
@@ -36,14 +32,14 @@ pub(super) async fn for_next_seats(
     buyer: &Buyer,
     (name, quantity): (&str, u32),
     now: Timestamp,
-) -> Result<Option<Result<hold::Facts, Refusal>>, StoreError> {
+) -> Result<Few, StoreError> {
     let place = (buyer.show.clone(), name.to_owned(), quantity);
     let mut next = Some(fronts.of(&place, now));
     while let Some(after) = next {
         let (few, seen) = look_after(tx, buyer, &place, after, now).await?;
         next = seen.and_then(|seen| fronts.saw(&place, after, seen, now));
-        if let Few::Facts(facts) = few {
-            return Ok(Some(facts));
+        if few.is_some() {
+            return Ok(few);
         }
     }
     Ok(None)
@@ -69,7 +65,7 @@ async fn look_after(
         .fetch_optional(tx)
         .await?;
     let Some(row) = row else {
-        return Ok((Few::Facts(Err(Refusal::NoSuchShow)), None));
+        return Ok((Some(Err(Refusal::NoSuchShow)), None));
     };
     let (mut offer, mut seen) = (Offer::Nothing, None);
     if row.text_or_none("section")?.is_some() {
@@ -86,7 +82,7 @@ async fn look_after(
             Some(front) => section.numbered.then_some(Seen::None(front)),
         };
         if !fits {
-            return Ok((Few::Misfit, seen));
+            return Ok((None, seen));
         }
         let in_carts = false; // of interest only where there are too few
         offer = Offer::Section {
@@ -97,7 +93,7 @@ async fn look_after(
     }
     let left = true; // of interest only where there are too few
     let facts = hold_facts(&row, &buyer.show, left, offer)?;
-    Ok((Few::Facts(Ok(facts)), seen))
+    Ok((Some(Ok(facts)), seen))
 }
 
 /// Locks the ticket, for two holds at once could not count each other; and of the best seats the
