@@ -145,7 +145,7 @@ pub fn check(config: &Config) -> Result<(), StartError> {
         backends::keys_of(config, secret)?;
     }
     let (upstreams, routes) = door::upstreams(config, config.orders.listen)?;
-    gateway::check(&upstreams, &routes).map_err(StartError::config)?;
+    gateway::check(&config.gateway, &upstreams, &routes).map_err(StartError::config)?;
     if config.database_is_postgres() {
         postgres::check(&config.database.url).map_err(|error| {
             let error = anyhow::Error::from(error);

@@ -10,6 +10,8 @@
 //! Absent on purpose: SQL. A gateway needs rooms and keys only.
 
 pub mod boards;
+mod care;
+mod cors;
 mod credentials;
 mod entry;
 pub mod follow_up;
@@ -17,14 +19,18 @@ mod forward;
 mod gate;
 mod headers;
 mod limit;
+mod outgoing;
 pub mod page;
 mod pages;
 mod pattern;
 mod recent;
 pub mod routes;
+mod sending;
 pub mod settings;
 mod standing;
 pub mod target;
+mod terms;
+mod through;
 pub mod upstreams;
 mod visit;
 mod wire;
@@ -35,12 +41,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Extension, Request, State};
+use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use http::header::{ACCEPT, CACHE_CONTROL, LOCATION, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::HeaderValue;
+use http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
 use ipnet::IpNet;
 use tokio::sync::Semaphore;
 use tower::ServiceBuilder;
@@ -48,15 +54,18 @@ use tower::ServiceBuilder;
 use crate::base::ids::{FanId, Generation, IdSource, ShowId};
 use crate::base::time::Clock;
 use crate::gateway::boards::Boards;
+use crate::gateway::care::{Care, Way};
+use crate::gateway::cors::Origins;
 use crate::gateway::credentials::{CookieStyle, Reader};
-use crate::gateway::entry::Entry;
 use crate::gateway::follow_up::FollowUps;
-use crate::gateway::forward::{Errand, Forwarder, Said};
-use crate::gateway::gate::{Entrant, Memory, Passage};
+use crate::gateway::forward::Forwarder;
+use crate::gateway::gate::Memory;
+use crate::gateway::outgoing::Address;
 use crate::gateway::page::Site;
 use crate::gateway::recent::Recent;
-use crate::gateway::routes::{Access, Matched, NoRoute, RouteTable};
+use crate::gateway::routes::RouteTable;
 use crate::gateway::settings::Settings;
+use crate::gateway::terms::Terms;
 use crate::gateway::upstreams::{Route, Upstream};
 use crate::http::layers;
 use crate::http::problem::Problem;
@@ -100,8 +109,11 @@ pub struct Gateway {
     ids: Arc<IdSource>,
     clock: Arc<dyn Clock>,
     cookies: CookieStyle,
+    origins: Origins,
     site: Site,
     table: RouteTable,
+    /// By number in the table.
+    ways: Vec<Way>,
     forwarders: BTreeMap<String, Forwarder>,
     memory: Memory,
     /// Fans who left: their place lies ahead, but they are gone.
@@ -114,17 +126,54 @@ pub struct Gateway {
 /// What handlers are given.
 pub type GatewayState = Arc<Gateway>;
 
-/// Whether a gateway can have these upstreams and routes.
+/// Whether a gateway can have these settings, upstreams and routes.
 ///
 /// # Errors
-/// A sentence that names the upstream or route that cannot be.
-pub fn check(upstreams: &BTreeMap<String, Upstream>, routes: &[Route]) -> Result<(), String> {
+/// A sentence that names the setting, upstream or route that cannot be.
+pub fn check(
+    settings: &Settings,
+    upstreams: &BTreeMap<String, Upstream>,
+    routes: &[Route],
+) -> Result<(), String> {
     for (name, upstream) in upstreams {
         upstream
             .authority()
             .map_err(|rule| format!("upstreams.{name}.{rule}"))?;
+        if upstream.in_flight_max == Some(0) || settings.upstream_in_flight_max == 0 {
+            return Err(format!(
+                "upstreams.{name}.in_flight_max must be at least 1, or nothing would pass"
+            ));
+        }
     }
+    Origins::new(&settings.cors_origins)?;
+    terms(settings, routes)?;
     RouteTable::new(upstreams, routes).map(drop)
+}
+
+fn terms(settings: &Settings, routes: &[Route]) -> Result<Vec<Terms>, String> {
+    let named = |route: &Route, rule| format!("route {:?} {rule}", route.path);
+    let terms = |route| Terms::of(route, settings).map_err(|rule| named(route, rule));
+    routes.iter().map(terms).collect()
+}
+
+impl Parts {
+    fn forwarder(&self, name: &str, upstream: &Upstream) -> Result<Forwarder, String> {
+        let own = || self.keys.upstream_secret(name);
+        let address = Address {
+            authority: upstream.authority()?,
+            host: upstream.host,
+            is_trusted: upstream.trusted,
+            secret: upstream.secret.clone().unwrap_or_else(own),
+            clock: Arc::clone(&self.clock),
+            ids: Arc::clone(&self.ids),
+        };
+        let settings = &self.settings;
+        let in_flight_max = upstream.in_flight_max;
+        let in_flight_max = in_flight_max.unwrap_or(settings.upstream_in_flight_max);
+        let care = Care::new(name, in_flight_max);
+        let connect_max = Duration::from_millis(settings.connect_ms);
+        Ok(Forwarder::new(address, care, connect_max))
+    }
 }
 
 impl Gateway {
@@ -133,15 +182,14 @@ impl Gateway {
     /// # Errors
     /// A sentence that names the limit, upstream or route that cannot be.
     pub fn new(parts: Parts) -> Result<GatewayState, String> {
-        parts.settings.limits.check()?;
+        let settings = &parts.settings;
+        settings.limits.check()?;
+        check(settings, &parts.upstreams, &parts.routes)?;
         let table = RouteTable::new(&parts.upstreams, &parts.routes)?;
+        let terms = terms(settings, &parts.routes)?;
         let mut forwarders = BTreeMap::new();
         for (name, upstream) in &parts.upstreams {
-            let secret = parts.keys.upstream_secret(name);
-            let clock = Arc::clone(&parts.clock);
-            let forwarder = Forwarder::new(upstream, secret, &parts.settings, clock)
-                .map_err(|rule| format!("upstreams.{name}.{rule}"))?;
-            forwarders.insert(name.clone(), forwarder);
+            forwarders.insert(name.clone(), parts.forwarder(name, upstream)?);
         }
         Ok(Arc::new(Self {
             boards: Arc::new(Boards::new(parts.rooms.clone())),
@@ -152,8 +200,10 @@ impl Gateway {
             ids: parts.ids,
             clock: parts.clock,
             cookies: CookieStyle::of(&parts.settings),
+            origins: Origins::new(&parts.settings.cors_origins)?,
             site: Site::new(),
             table,
+            ways: terms.into_iter().map(Way::new).collect(),
             forwarders,
             memory: Memory::new(),
             left: Recent::new(FANS_REMEMBERED),
@@ -191,6 +241,13 @@ impl Gateway {
         }
     }
 
+    /// The longest body that any route takes.
+    fn body_bytes_max(&self) -> u64 {
+        let all = self.settings.forward_body_bytes_max;
+        let routes = self.ways.iter().map(|way| way.terms.body_bytes_max);
+        routes.max().unwrap_or(all).max(all)
+    }
+
     fn trusts(&self, peer: IpAddr) -> bool {
         let peer = peer.to_canonical();
         let trusted = &self.settings.trusted_proxies;
@@ -210,17 +267,18 @@ pub fn router(gateway: GatewayState) -> Router {
     let proxies: Arc<[IpNet]> = settings.trusted_proxies.clone().into();
     let before_any_route = ServiceBuilder::new()
         .layer(from_fn_with_state(ids, layers::request_id)) // first: all below can be found again
+        .layer(from_fn_with_state(Arc::clone(&gateway), cors::tell)) // every answer, whatever it says
         .layer(from_fn(layers::failures_logged_once)) // sees the answers of all layers below
         .layer(from_fn(layers::panic_to_500)) // a bug costs one request
         .layer(from_fn_with_state(permits, layers::shed)) // refuse before doing any work
-        .layer(from_fn_with_state(request_max, layers::timeout)) // also what lets a drain end
         .layer(from_fn_with_state(
-            settings.forward_body_bytes_max,
+            gateway.body_bytes_max(),
             layers::body_max, // nobody sends what nobody takes
         ))
         .layer(from_fn_with_state(Arc::clone(&gateway), entry::strictly)) // one reading, or none
         .layer(from_fn_with_state(proxies, layers::client_addr)) // who is asking
-        .layer(from_fn_with_state(Arc::clone(&gateway), limit::per_client)); // and how often
+        .layer(from_fn_with_state(Arc::clone(&gateway), limit::per_client)) // and how often
+        .layer(from_fn_with_state(Arc::clone(&gateway), cors::preflight)); // browsers that ask first
     Router::new()
         .route("/v1/shows/{show}/join", post(visit::join))
         .route("/v1/shows/{show}/status", get(visit::status))
@@ -235,8 +293,9 @@ pub fn router(gateway: GatewayState) -> Router {
         .route("/w/{show}/leave", post(pages::leave))
         .route("/w/assets/{name}", get(pages::asset))
         .method_not_allowed_fallback(async || entry::no_such_method())
+        .layer(from_fn_with_state(request_max, layers::timeout)) // forwarding has its own patience
         .layer(from_fn(own_answer))
-        .fallback(forwarding)
+        .fallback(through::through)
         .layer(before_any_route)
         .with_state(gateway)
 }
@@ -256,87 +315,6 @@ async fn own_answer(request: Request, next: Next) -> Response {
 async fn jwks(State(gateway): State<GatewayState>) -> Response {
     let headers = [(CACHE_CONTROL, "public, max-age=300")];
     (headers, axum::Json(gateway.keys.jwks())).into_response()
-}
-
-/// Any path that is not ours: an upstream's, past its gate, or nobody's.
-async fn forwarding(
-    State(gateway): State<GatewayState>,
-    Extension(entry): Extension<Entry>,
-    request: Request,
-) -> Result<Response, Problem> {
-    let (uri, host) = (request.uri(), entry.host_name());
-    let matched = gateway
-        .table
-        .find(&host, request.method().as_str(), uri.path(), uri.query())
-        .map_err(leads_nowhere)?;
-    let show = matched.show.as_ref();
-    let passed = gate::pass(&gateway, matched.access, show, request.headers()).await;
-    let (entrant, is_off) = match passed {
-        Ok(Passage::Entrant(entrant)) => (Some(entrant), false),
-        Ok(Passage::Off(entrant)) => (entrant, true),
-        Ok(Passage::Open) => (None, false),
-        Err(problem) => return to_the_room(&matched, &request, problem),
-    };
-    let forwarder = &gateway.forwarders[matched.upstream];
-    let errand = Errand {
-        target: &matched.target,
-        show,
-        entrant: entrant.as_ref(),
-    };
-    let mut response = forwarder.forward(request, &errand).await?;
-    let said = response.extensions_mut().remove::<Said>();
-    if let (Some(said), Some(show), true) = (said, show, forwarder.is_trusted()) {
-        listen(&gateway, show, entrant.as_ref(), &said).await;
-    }
-    if is_off {
-        let off = HeaderValue::from_static("off");
-        response.headers_mut().insert(gate::ROOM, off);
-    }
-    Ok(response)
-}
-
-fn leads_nowhere(none: NoRoute) -> Problem {
-    match none {
-        NoRoute::BadPath => entry::bad_path(),
-        NoRoute::NotFound => Problem::not_found("not-found", "There is nothing here."),
-        NoRoute::Method => entry::no_such_method(),
-    }
-}
-
-/// Does what a trusted upstream said in its answer.
-async fn listen(gateway: &Gateway, show: &ShowId, entrant: Option<&Entrant>, said: &Said) {
-    if let (Some(admission), Some(entrant)) = (&said.admission, entrant) {
-        follow_up::admission(gateway, show, entrant.fan, admission).await;
-    }
-    if let Some(stock) = &said.stock {
-        follow_up::stock(gateway, show, stock).await;
-    }
-}
-
-/// Who looks with a browser at a shop with a waiting room, and has no ticket, is led to the room.
-fn to_the_room(
-    matched: &Matched<'_>,
-    request: &Request,
-    problem: Problem,
-) -> Result<Response, Problem> {
-    let has_no_ticket = problem.status() == StatusCode::UNAUTHORIZED;
-    let looks = matches!(*request.method(), Method::GET | Method::HEAD);
-    let leads = matched.access == Access::Room && has_no_ticket && looks;
-    match &matched.show {
-        Some(show) if leads && wants_html(request.headers()) => {
-            let headers = [
-                (LOCATION, format!("/w/{show}")),
-                (CACHE_CONTROL, "no-store".to_owned()),
-            ];
-            Ok((StatusCode::SEE_OTHER, headers).into_response())
-        }
-        Some(_) | None => Err(problem),
-    }
-}
-
-fn wants_html(headers: &HeaderMap) -> bool {
-    let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-    accepted.is_some_and(|accepted| accepted.contains("text/html"))
 }
 
 impl From<StoreError> for Problem {

@@ -28,6 +28,8 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The longest body that is read only to be refused.
 const FORGOTTEN_BYTES_MAX: u64 = 1_048_576;
+/// How long it is read.
+const FORGOTTEN_MAX: Duration = Duration::from_secs(10);
 
 /// Where request ids come from.
 #[derive(Debug, Clone)]
@@ -109,20 +111,33 @@ pub async fn timeout(State(max): State<Duration>, request: Request, next: Next) 
     }
 }
 
-/// Refuses a body that says it is longer than `max` bytes. One that is not much longer is read and
-/// forgotten first: who is refused in the middle of sending may see a broken connection instead of the
-/// answer.
+/// Refuses a body that says it is longer than `max` bytes.
 pub async fn body_max(State(max): State<u64>, request: Request, next: Next) -> Response {
+    match fitting(request, max).await {
+        Ok(request) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// The request, if its body does not say that it is longer than `max` bytes. One that is not much
+/// longer is read and forgotten first: who is refused in the middle of sending may see a broken
+/// connection instead of the answer.
+///
+/// # Errors
+/// 413.
+pub async fn fitting(request: Request, max: u64) -> Result<Request, Problem> {
     let length = request.headers().get(http::header::CONTENT_LENGTH);
     let bytes = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     let Some(bytes) = bytes.filter(|bytes| max < *bytes) else {
-        return next.run(request).await;
+        return Ok(request);
     };
     if bytes <= FORGOTTEN_BYTES_MAX && !request.headers().contains_key(http::header::EXPECT) {
         let mut body = request.into_body();
-        while let Some(Ok(_)) = body.frame().await {}
+        let forget = async { while let Some(Ok(_)) = body.frame().await {} };
+        // Whoever takes longer sees a broken connection.
+        drop(tokio::time::timeout(FORGOTTEN_MAX, forget).await);
     }
-    extract::too_large().into_response()
+    Err(extract::too_large())
 }
 
 /// Finds out who is asking, once, for limits and for the upstream.
