@@ -194,6 +194,8 @@ export class Visit {
       return;
     }
     this.hear(body, now);
+    // Four times in the time after which a fan counts as away, so that one lost answer does no harm.
+    if (this.isNear()) this.askAt = Math.min(this.askAt, now + this.board.poll.near_s * 250);
   }
 
   /** Takes over what `status` said of a fan who is in the room. */

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::admitter::draw::kept;
 use crate::admitter::ledger::{entry_of, row_of};
 use crate::admitter::settings::configure;
-use crate::base::ids::{FanId, Generation, Number};
+use crate::base::ids::{Edition, FanId, Generation, Number};
 use crate::base::limits::{BATCH_MAX, LEDGER_COPY_MAX, NUMBER_BLOCK};
 use crate::base::time::Timestamp;
 use crate::room::fold::Fold;
@@ -34,6 +34,9 @@ const RESTORE_SLACK_MS: u64 = 15_000;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// At most so often is the patience doubled.
 const DOUBLINGS_MAX: u64 = 3;
+/// How long after its last checkpoint a room may still be thought to live elsewhere. Checkpoints come
+/// every second.
+const ELSEWHERE: Duration = Duration::from_secs(5);
 
 /// What became of an attempt to mend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +84,34 @@ impl Unfinished {
     }
 }
 
+/// A life of the room that SQL knows of and that did not answer us. While its leader writes checkpoints,
+/// it is whole on another server, and ours is a primary that was replaced: to mend it would take the
+/// room from everybody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elsewhere {
+    checkpoint_at: Timestamp,
+    since: Instant,
+}
+
+impl Elsewhere {
+    /// The life that SQL says was whole last, if none was begun since; `before` is what was seen last.
+    pub fn seen(before: Option<Self>, show: &Show, now: Instant) -> Option<Self> {
+        if show.mended < show.generation {
+            return None;
+        }
+        let same = before.filter(|before| before.checkpoint_at == show.checkpoint_at);
+        Some(same.unwrap_or(Self {
+            checkpoint_at: show.checkpoint_at,
+            since: now,
+        }))
+    }
+
+    /// Whether somebody leads it there, as far as anybody can tell.
+    pub fn may_go_on(&self, now: Instant) -> bool {
+        now - self.since < ELSEWHERE
+    }
+}
+
 /// Whether the room answers, in the life that SQL knows: somebody has mended it meanwhile.
 ///
 /// # Errors
@@ -93,30 +124,75 @@ pub async fn is_whole(rooms: &Rooms, show: &Show) -> Result<bool, MendError> {
     }
 }
 
-/// Mends the room of `show`, as SQL has it. For `split_brain_ms` a room that was taken for lost may
-/// go on beside the mended one.
+/// A mend that SQL has given to this process, and that no server may have taken for finished yet. While
+/// its generation is SQL's, nobody else is at it: what failed is tried again as it stands, without the
+/// patience that is due to others, and a server that refuses to write costs no generation each try.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Begun {
+    edition: Edition,
+    generation: Generation,
+    /// SQL's ceiling before.
+    issued: Number,
+    ceiling: Number,
+}
+
+impl Begun {
+    /// Raises the generation in SQL; none where somebody else has done so.
+    async fn of(shows: &dyn Store, show: &Show) -> Result<Option<Self>, MendError> {
+        let begun = Self {
+            edition: show.edition,
+            generation: Generation(show.generation.0 + 1),
+            issued: show.ceiling,
+            ceiling: Number(show.ceiling.0 + NUMBER_BLOCK),
+        };
+        let is_ours = shows.begin_mend(show, begun.ceiling).await?;
+        Ok(is_ours.then_some(begun))
+    }
+
+    /// Whether it still is the latest that SQL knows of.
+    pub fn is_latest(&self, show: &Show) -> bool {
+        let latest = (show.edition, show.generation, show.ceiling);
+        (self.edition, self.generation, self.ceiling) == latest
+    }
+}
+
+/// Mends the room of `show`, as SQL has it, or goes on with what was begun. For `split_brain_ms` a room
+/// that was taken for lost may go on beside the mended one. Where this fails, `begun` is what may be
+/// tried again.
 ///
 /// # Errors
-/// [`MendError`] where a store is away; the next attempt begins anew.
+/// [`MendError`] where a store is away.
 pub async fn mend(
     rooms: &Rooms,
     shows: &dyn Store,
     show: &Show,
+    begun: &mut Option<Begun>,
     split_brain_ms: u64,
 ) -> Result<Attempt, MendError> {
-    let ceiling = Number(show.ceiling.0 + NUMBER_BLOCK);
-    if !shows.begin_mend(show, ceiling).await? {
-        return Ok(Attempt::Overtaken);
+    if begun.is_none() {
+        *begun = Begun::of(shows, show).await?;
     }
-    let generation = Generation(show.generation.0 + 1);
+    let Some(ours) = *begun else {
+        return Ok(Attempt::Overtaken);
+    };
     let mender = Mender {
         rooms,
         shows,
         show,
-        generation,
+        begun: ours,
     };
-    match mender.mend(ceiling, split_brain_ms).await {
-        Ok(()) => Ok(Attempt::Whole(generation)),
+    let prepared = mender.prepare(split_brain_ms).await;
+    if !matches!(prepared, Err(Stop::Failed(_))) {
+        // From here on a server may be whole in this generation. Another must never be: both would
+        // give the same numbers.
+        *begun = None;
+    }
+    let mended = match prepared {
+        Ok(finish) => mender.finish(finish).await,
+        Err(stop) => Err(stop),
+    };
+    match mended {
+        Ok(()) => Ok(Attempt::Whole(ours.generation)),
         Err(Stop::Overtaken) => Ok(Attempt::Overtaken),
         Err(Stop::Failed(error)) => Err(error),
     }
@@ -139,12 +215,13 @@ struct Mender<'a> {
     rooms: &'a Rooms,
     shows: &'a dyn Store,
     show: &'a Show,
-    generation: Generation,
+    begun: Begun,
 }
 
 impl Mender<'_> {
-    async fn mend(&self, ceiling: Number, split_brain_ms: u64) -> Result<(), Stop> {
-        let (show, generation) = (self.show, self.generation);
+    /// Everything but the last step, and that step.
+    async fn prepare(&self, split_brain_ms: u64) -> Result<Finish, Stop> {
+        let (show, generation) = (self.show, self.begun.generation);
         self.take(Mend::Begin {
             edition: show.edition,
             generation,
@@ -162,21 +239,25 @@ impl Mender<'_> {
             let folded = part.to_vec();
             self.take(Mend::Fold { generation, folded }).await?;
         }
-        let finish = Finish {
+        Ok(Finish {
             generation,
             configure: configure(show),
             state: RoomState::of_word(&show.state).unwrap_or(RoomState::Paused),
             serving: fold.serving,
             known: Number(fold.serving.0).max(show.issued),
-            issued: show.ceiling,
-            ceiling,
+            issued: self.begun.issued,
+            ceiling: self.begun.ceiling,
             not_before: last_seen(show, &fold),
             restoring_ms: restoring_ms(show, &fold, found, split_brain_ms),
             stock: None,
             draw: kept(show),
-        };
+        })
+    }
+
+    async fn finish(&self, finish: Finish) -> Result<(), Stop> {
+        let generation = finish.generation;
         self.take(Mend::Finish(Box::new(finish))).await?;
-        Ok(self.shows.end_mend(&show.id, generation).await?)
+        Ok(self.shows.end_mend(&self.show.id, generation).await?)
     }
 
     async fn take(&self, step: Mend) -> Result<Mended, Stop> {
@@ -189,7 +270,7 @@ impl Mender<'_> {
     /// Copies what the room still holds of its ledger, page by page; says the last number that it had
     /// issued, 0 where nothing of it counts.
     async fn copy_what_is_left(&self) -> Result<Number, Stop> {
-        let (show, generation, max) = (self.show, self.generation, LEDGER_COPY_MAX);
+        let (show, generation, max) = (self.show, self.begun.generation, LEDGER_COPY_MAX);
         let mut through = 0;
         loop {
             let copy = Mend::Copy {

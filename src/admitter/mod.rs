@@ -59,9 +59,12 @@ enum VisitError {
     Show(#[from] ShowError),
     #[error(transparent)]
     Mend(#[from] MendError),
+    /// SQL knows of a later edition of the room than the one that answered.
+    #[error("the room's data is of an older edition than SQL's")]
+    Behind,
     /// SQL knows of a later life of the room than the one that answered.
     #[error("the room's data is of an older generation than SQL's")]
-    Behind,
+    Replaced,
 }
 
 impl Admitter {

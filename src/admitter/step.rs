@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::admitter::draw::{Turn, is_unsealed};
-use crate::admitter::mend::{Attempt, Unfinished, is_whole, mend};
+use crate::admitter::mend::{Attempt, Begun, Elsewhere, Unfinished, is_whole, mend};
 use crate::admitter::pace::{Pace, Seen};
 use crate::admitter::settings::configure;
 use crate::admitter::{Admitter, VisitError};
@@ -35,6 +35,10 @@ pub struct Led {
     pub(super) turn: Turn,
     /// A mend that somebody has begun and not finished.
     unfinished: Option<Unfinished>,
+    /// A later life of the room than the one that answered.
+    elsewhere: Option<Elsewhere>,
+    /// A mend of our own that may be tried again.
+    begun: Option<Begun>,
 }
 
 impl Led {
@@ -49,6 +53,8 @@ impl Led {
             failures: 0,
             turn: Turn::default(),
             unfinished: None,
+            elsewhere: None,
+            begun: None,
         }
     }
 
@@ -97,6 +103,7 @@ impl Admitter {
             Err(VisitError::Room(RoomError::Unfenced) | VisitError::Behind) => {
                 self.mend(show, led).await
             }
+            Err(VisitError::Replaced) => self.mend_unless_elsewhere(show, led).await,
             other => other,
         };
         match outcome {
@@ -138,8 +145,11 @@ impl Admitter {
     ) -> Result<(), VisitError> {
         led.board_at = now + SECOND;
         let mut board = self.rooms.board(&show.id).await?;
-        if (board.edition, board.generation) < (show.edition, show.generation) {
+        if board.edition < show.edition {
             return Err(VisitError::Behind);
+        }
+        if board.edition == show.edition && board.generation < show.generation {
+            return Err(VisitError::Replaced);
         }
         if board.version < show.version {
             self.rooms.configure(&show.id, configure(show)).await?;
@@ -214,25 +224,47 @@ impl Admitter {
         }
     }
 
+    /// Mends a room that is behind, unless the life that SQL knows of goes on at another server.
+    async fn mend_unless_elsewhere(
+        &mut self,
+        show: &Show,
+        led: &mut Led,
+    ) -> Result<(), VisitError> {
+        let now = Instant::now();
+        let Some(current) = self.shows.get(&show.id).await? else {
+            return Ok(());
+        };
+        let elsewhere = Elsewhere::seen(led.elsewhere, &current, now);
+        if !elsewhere.is_some_and(|life| life.may_go_on(now)) {
+            return self.mend(show, led).await;
+        }
+        *led = Led::new(now + TICK_EVERY);
+        led.elsewhere = elsewhere;
+        Ok(())
+    }
+
     /// Mends a room that is lost or behind, unless somebody else is at it.
     async fn mend(&mut self, show: &Show, led: &mut Led) -> Result<(), VisitError> {
         let now = Instant::now();
         let before = std::mem::replace(led, Led::new(now + TICK_EVERY));
         led.failures = before.failures;
+        (led.unfinished, led.begun) = (before.unfinished, before.begun);
+        led.elsewhere = before.elsewhere;
         // The list may be a second old; a mend goes by what SQL says now.
         let Some(current) = self.shows.get(&show.id).await? else {
             return Ok(());
         };
-        led.unfinished = Unfinished::seen(before.unfinished, &current, now);
-        if led.unfinished.is_some_and(|mend| mend.may_go_on(now)) {
+        led.begun = led.begun.filter(|begun| begun.is_latest(&current));
+        led.unfinished = Unfinished::seen(led.unfinished, &current, now);
+        if led.begun.is_none() && led.unfinished.is_some_and(|mend| mend.may_go_on(now)) {
             return Ok(());
         }
         if is_whole(&self.rooms, &current).await? {
             self.listed_at = None;
             return Ok(());
         }
-        let split_brain_ms = self.split_brain_ms;
-        match mend(&self.rooms, self.shows.as_ref(), &current, split_brain_ms).await? {
+        let (shows, split_brain_ms) = (self.shows.as_ref(), self.split_brain_ms);
+        match mend(&self.rooms, shows, &current, &mut led.begun, split_brain_ms).await? {
             Attempt::Whole(generation) => {
                 metrics::mend("whole");
                 tracing::info!(show.id = %show.id, generation = generation.0, "room is whole");

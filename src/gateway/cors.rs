@@ -6,8 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
@@ -17,12 +16,12 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;
 
-use crate::gateway::GatewayState;
-
 /// How long a browser may remember what it was told: an hour, as a list changes with a restart.
 const REMEMBER_S: &str = "3600";
 /// Headers of answers that scripts may read.
 const READABLE: &str = "retry-after, x-request-id, catraca-room, location, etag";
+/// What the answer to a preflight depends on, beside the site.
+const ASKED_BY: &str = "access-control-request-method, access-control-request-headers";
 /// Headers that a script may announce to send.
 const ANNOUNCED_MAX: usize = 64;
 
@@ -55,72 +54,53 @@ impl Origins {
         let is_listed = origin.to_str().is_ok_and(|text| self.0.contains(text));
         is_listed.then_some(origin)
     }
+
+    /// Says in an answer whether the site that asked may read it; `site` is one that is listed.
+    pub(crate) fn tell(&self, site: Option<HeaderValue>, headers: &mut HeaderMap) {
+        if self.0.is_empty() {
+            return;
+        }
+        headers.append(VARY, HeaderValue::from_static("origin"));
+        if let Some(site) = site {
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, site);
+            let yes = HeaderValue::from_static("true");
+            headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, yes);
+            let readable = HeaderValue::from_static(READABLE);
+            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, readable);
+        }
+    }
+
+    /// The answer to a browser that asks for a site on the list whether it may ask. Whatever it is,
+    /// the request itself has to pass everything that any request has to.
+    pub(crate) fn preflight(&self, request: &Request) -> Option<Response> {
+        let headers = request.headers();
+        let method = headers.get(ACCESS_CONTROL_REQUEST_METHOD)?;
+        if request.method() != Method::OPTIONS || self.listed(headers).is_none() {
+            return None;
+        }
+        let mut answer = StatusCode::NO_CONTENT.into_response();
+        let told = answer.headers_mut();
+        if is_method(method) {
+            told.insert(ACCESS_CONTROL_ALLOW_METHODS, method.clone());
+        }
+        if let Some(names) = announced(headers) {
+            told.insert(ACCESS_CONTROL_ALLOW_HEADERS, names);
+        }
+        for (name, value) in [
+            (ACCESS_CONTROL_MAX_AGE, REMEMBER_S),
+            (CACHE_CONTROL, "no-store"),
+            (VARY, ASKED_BY),
+        ] {
+            told.insert(name, HeaderValue::from_static(value));
+        }
+        Some(answer)
+    }
 }
 
 fn is_origin(text: &str) -> bool {
     let is_web = text.starts_with("https://") || text.starts_with("http://");
     let parsed = Url::parse(text).map(|url| url.origin().ascii_serialization());
     is_web && !text.contains('*') && parsed.is_ok_and(|parsed| parsed == text)
-}
-
-/// Says in every answer whether the asking site may read it.
-pub(crate) async fn tell(
-    State(gateway): State<GatewayState>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let origins = &gateway.origins;
-    if origins.0.is_empty() {
-        return next.run(request).await;
-    }
-    let origin = origins.listed(request.headers()).cloned();
-    let mut response = next.run(request).await;
-    let headers = response.headers_mut();
-    headers.append(VARY, HeaderValue::from_static("origin"));
-    if let Some(origin) = origin {
-        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        let yes = HeaderValue::from_static("true");
-        headers.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, yes);
-        let readable = HeaderValue::from_static(READABLE);
-        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, readable);
-    }
-    response
-}
-
-/// Answers browsers that ask for a site on the list whether they may ask. Whatever the answer, the
-/// request itself has to pass everything that any request has to.
-pub(crate) async fn preflight(
-    State(gateway): State<GatewayState>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let headers = request.headers();
-    let is_asking = request.method() == Method::OPTIONS
-        && gateway.origins.listed(headers).is_some()
-        && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
-    if !is_asking {
-        return next.run(request).await;
-    }
-    let method = headers.get(ACCESS_CONTROL_REQUEST_METHOD).cloned();
-    let mut answer = StatusCode::NO_CONTENT.into_response();
-    let told = answer.headers_mut();
-    if let Some(method) = method.filter(is_method) {
-        told.insert(ACCESS_CONTROL_ALLOW_METHODS, method);
-    }
-    if let Some(names) = announced(headers) {
-        told.insert(ACCESS_CONTROL_ALLOW_HEADERS, names);
-    }
-    for (name, value) in [
-        (ACCESS_CONTROL_MAX_AGE, REMEMBER_S),
-        (CACHE_CONTROL, "no-store"),
-        (
-            VARY,
-            "access-control-request-method, access-control-request-headers",
-        ),
-    ] {
-        told.insert(name, HeaderValue::from_static(value));
-    }
-    answer
 }
 
 fn is_method(method: &HeaderValue) -> bool {

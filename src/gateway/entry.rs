@@ -3,15 +3,13 @@
 //! Whatever is ambiguous is refused here, before any route is looked for, so that our own routes
 //! and those of upstreams are guarded alike. hyper has refused broken framing by now.
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONNECTION, EXPECT, HOST, ORIGIN};
 use http::{HeaderMap, Method, StatusCode, Uri, Version};
 
 use crate::base::limits::TARGET_BYTES_MAX;
-use crate::gateway::GatewayState;
-use crate::gateway::target;
+use crate::gateway::{Gateway, target};
 use crate::http::extract::single;
 use crate::http::problem::Problem;
 use crate::http::server::Peer;
@@ -38,27 +36,11 @@ impl Entry {
     }
 }
 
-/// Lets well-formed requests in.
-pub(crate) async fn strictly(
-    State(gateway): State<GatewayState>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    match check(&gateway, &request) {
-        Ok(entry) => {
-            request.extensions_mut().insert(entry);
-            next.run(request).await
-        }
-        Err(problem) => {
-            // Where one thing is ambiguous, so may be what follows it on this connection.
-            let close = request.version() != Version::HTTP_2;
-            let headers = close.then_some([(CONNECTION, "close")]);
-            (headers, problem).into_response()
-        }
-    }
-}
-
-fn check(gateway: &GatewayState, request: &Request) -> Result<Entry, Problem> {
+/// How a well-formed request reached us.
+///
+/// # Errors
+/// What is wrong with one that can be read in two ways.
+pub(crate) fn strictly(gateway: &Gateway, request: &Request) -> Result<Entry, Problem> {
     let (uri, headers) = (request.uri(), request.headers());
     check_method(request.method())?;
     if TARGET_BYTES_MAX
@@ -99,6 +81,14 @@ fn check(gateway: &GatewayState, request: &Request) -> Result<Entry, Problem> {
         check_origin(request.method(), headers, &host)?;
     }
     Ok(Entry { host, proto })
+}
+
+/// The answer to a request that did not come in. Where one thing is ambiguous, so may be what follows
+/// it on this connection, which therefore ends.
+pub(crate) fn refused(version: Version, problem: Problem) -> Response {
+    let closes = version != Version::HTTP_2;
+    let headers = closes.then_some([(CONNECTION, "close")]);
+    (headers, problem).into_response()
 }
 
 fn check_method(method: &Method) -> Result<(), Problem> {

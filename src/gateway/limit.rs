@@ -1,28 +1,8 @@
-//! Who is asking too often: the layer for everybody, and the question that handlers ask.
+//! Who is asking too often: the question that the door and the handlers ask.
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
-
-use crate::gateway::GatewayState;
-use crate::http::extract::ClientAddr;
 use crate::http::problem::Problem;
-use crate::limit::{Asking, Limiter, Prefix, Verdict};
+use crate::limit::{Asking, Limiter, Verdict};
 use crate::telemetry::metrics;
-
-/// Counts every request of a client's prefix.
-pub(crate) async fn per_client(
-    State(gateway): State<GatewayState>,
-    client: ClientAddr,
-    request: Request,
-    next: Next,
-) -> Response {
-    let asking = Asking::Anything(Prefix::of(client.0));
-    match within(&*gateway.limits, asking).await {
-        Ok(()) => next.run(request).await,
-        Err(problem) => problem.into_response(),
-    }
-}
 
 /// Counts one request.
 ///

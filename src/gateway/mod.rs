@@ -16,6 +16,7 @@ mod credentials;
 mod entry;
 pub mod follow_up;
 mod forward;
+mod front;
 mod gate;
 mod headers;
 mod limit;
@@ -41,15 +42,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::extract::State;
+use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
-use ipnet::IpNet;
 use tokio::sync::Semaphore;
-use tower::ServiceBuilder;
+use tower::util::MapResponseLayer;
 
 use crate::base::ids::{FanId, Generation, IdSource, ShowId};
 use crate::base::time::Clock;
@@ -67,7 +67,6 @@ use crate::gateway::routes::RouteTable;
 use crate::gateway::settings::Settings;
 use crate::gateway::terms::Terms;
 use crate::gateway::upstreams::{Route, Upstream};
-use crate::http::layers;
 use crate::http::problem::Problem;
 use crate::http::server::ServerSettings;
 use crate::limit::Limiter;
@@ -114,8 +113,14 @@ pub struct Gateway {
     table: RouteTable,
     /// By number in the table.
     ways: Vec<Way>,
+    /// The longest body that any of them takes.
+    body_bytes_max: u64,
+    /// How long an answer may take to begin, of whichever route.
+    patience: Duration,
     forwarders: BTreeMap<String, Forwarder>,
     memory: Memory,
+    /// Requests that may be answered at a time.
+    in_flight: Semaphore,
     /// Fans who left: their place lies ahead, but they are gone.
     left: Recent<FanId, ()>,
     /// Fans whom the room is known to have since its data was lost.
@@ -154,6 +159,18 @@ fn terms(settings: &Settings, routes: &[Route]) -> Result<Vec<Terms>, String> {
     let named = |route: &Route, rule| format!("route {:?} {rule}", route.path);
     let terms = |route| Terms::of(route, settings).map_err(|rule| named(route, rule));
     routes.iter().map(terms).collect()
+}
+
+fn longest(terms: &[Terms], settings: &Settings) -> u64 {
+    let routes = terms.iter().map(|terms| terms.body_bytes_max);
+    routes.fold(settings.forward_body_bytes_max, u64::max)
+}
+
+fn patience(terms: &[Terms], settings: &Settings) -> Duration {
+    let routes = terms
+        .iter()
+        .map(|terms| terms.request_max + terms.answer_max);
+    routes.fold(Duration::from_millis(settings.request_ms), Duration::max)
 }
 
 impl Parts {
@@ -203,9 +220,12 @@ impl Gateway {
             origins: Origins::new(&parts.settings.cors_origins)?,
             site: Site::new(),
             table,
+            body_bytes_max: longest(&terms, settings),
+            patience: patience(&terms, settings),
             ways: terms.into_iter().map(Way::new).collect(),
             forwarders,
             memory: Memory::new(),
+            in_flight: Semaphore::new(parts.settings.in_flight_max),
             left: Recent::new(FANS_REMEMBERED),
             restored: Recent::new(FANS_REMEMBERED),
             settings: parts.settings,
@@ -241,13 +261,6 @@ impl Gateway {
         }
     }
 
-    /// The longest body that any route takes.
-    fn body_bytes_max(&self) -> u64 {
-        let all = self.settings.forward_body_bytes_max;
-        let routes = self.ways.iter().map(|way| way.terms.body_bytes_max);
-        routes.max().unwrap_or(all).max(all)
-    }
-
     fn trusts(&self, peer: IpAddr) -> bool {
         let peer = peer.to_canonical();
         let trusted = &self.settings.trusted_proxies;
@@ -257,28 +270,6 @@ impl Gateway {
 
 /// Every route of the gateway. What is not ours is an upstream's, or nobody's.
 pub fn router(gateway: GatewayState) -> Router {
-    let settings = &gateway.settings;
-    let ids = layers::RequestIds {
-        ids: Arc::clone(&gateway.ids),
-        clock: Arc::clone(&gateway.clock),
-    };
-    let permits = Arc::new(Semaphore::new(settings.in_flight_max));
-    let request_max = Duration::from_millis(settings.request_ms);
-    let proxies: Arc<[IpNet]> = settings.trusted_proxies.clone().into();
-    let before_any_route = ServiceBuilder::new()
-        .layer(from_fn_with_state(ids, layers::request_id)) // first: all below can be found again
-        .layer(from_fn_with_state(Arc::clone(&gateway), cors::tell)) // every answer, whatever it says
-        .layer(from_fn(layers::failures_logged_once)) // sees the answers of all layers below
-        .layer(from_fn(layers::panic_to_500)) // a bug costs one request
-        .layer(from_fn_with_state(permits, layers::shed)) // refuse before doing any work
-        .layer(from_fn_with_state(
-            gateway.body_bytes_max(),
-            layers::body_max, // nobody sends what nobody takes
-        ))
-        .layer(from_fn_with_state(Arc::clone(&gateway), entry::strictly)) // one reading, or none
-        .layer(from_fn_with_state(proxies, layers::client_addr)) // who is asking
-        .layer(from_fn_with_state(Arc::clone(&gateway), limit::per_client)) // and how often
-        .layer(from_fn_with_state(Arc::clone(&gateway), cors::preflight)); // browsers that ask first
     Router::new()
         .route("/v1/shows/{show}/join", post(visit::join))
         .route("/v1/shows/{show}/status", get(visit::status))
@@ -293,16 +284,14 @@ pub fn router(gateway: GatewayState) -> Router {
         .route("/w/{show}/leave", post(pages::leave))
         .route("/w/assets/{name}", get(pages::asset))
         .method_not_allowed_fallback(async || entry::no_such_method())
-        .layer(from_fn_with_state(request_max, layers::timeout)) // forwarding has its own patience
-        .layer(from_fn(own_answer))
+        .layer(MapResponseLayer::new(own_answer))
         .fallback(through::through)
-        .layer(before_any_route)
+        .layer(from_fn_with_state(Arc::clone(&gateway), front::door))
         .with_state(gateway)
 }
 
 /// Our own answers are for one fan and for now, unless they say otherwise.
-async fn own_answer(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
+fn own_answer(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers
         .entry(CACHE_CONTROL)

@@ -1,24 +1,21 @@
-//! Layers that every listener of ours stands behind.
-//!
-//! Each is an async function for `axum::middleware::from_fn…`; which ones, and in which order, says
-//! the router that uses them.
+//! What a listener of strangers stands behind, piece by piece. Which pieces, and in which order, says
+//! whoever uses them: `gateway/front.rs`.
 
+use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, Method};
 use http_body_util::BodyExt;
 use ipnet::IpNet;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::base::ids::{IdSource, RequestId};
-use crate::base::time::Clock;
-use crate::http::extract;
+use crate::base::ids::RequestId;
+use crate::http::extract::{self, ClientAddr};
 use crate::http::problem::{Cause, Problem};
 use crate::http::server::Peer;
 use crate::telemetry::metrics;
@@ -31,53 +28,33 @@ const FORGOTTEN_BYTES_MAX: u64 = 1_048_576;
 /// How long it is read.
 const FORGOTTEN_MAX: Duration = Duration::from_secs(10);
 
-/// Where request ids come from.
-#[derive(Debug, Clone)]
-pub struct RequestIds {
-    /// Chance.
-    pub ids: Arc<IdSource>,
-    /// Wall time, so that ids sort.
-    pub clock: Arc<dyn Clock>,
-}
-
-/// Names the request: one id, ours, whatever the client sent; the answer carries it.
-pub async fn request_id(
-    State(source): State<RequestIds>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let id = source.ids.request(source.clock.now());
+/// Names the request: one id, ours, whatever the client sent. Answers the value with which the answer
+/// is to be signed.
+pub fn name(id: RequestId, request: &mut Request) -> HeaderValue {
     let value = HeaderValue::from_str(&id.to_string()).expect("an id is ASCII");
     request.extensions_mut().insert(id);
     request.headers_mut().insert(REQUEST_ID, value.clone());
-    let mut response = next.run(request).await;
-    response.headers_mut().insert(REQUEST_ID, value);
-    response
+    value
 }
 
-/// Logs the failure behind an answer, once, for all handlers below. Refusals have no cause and are
-/// not logged.
-pub async fn failures_logged_once(request: Request, next: Next) -> Response {
-    let id = request.extensions().get::<RequestId>().copied();
-    let method = request.method().clone();
-    let response = next.run(request).await;
-    if let Some(Cause(cause)) = response.extensions().get() {
-        let request_id = id.map(|id| id.to_string()).unwrap_or_default();
-        let status = response.status().as_u16();
-        if status == 500 {
-            tracing::error!(request.id = request_id, %method, status, error = format!("{cause:#}"),
-                "a request failed");
-        } else {
-            tracing::warn!(request.id = request_id, %method, status, error = format!("{cause:#}"),
-                "a request could not be served");
-        }
+/// Logs the failure behind an answer. Refusals have no cause and are not logged.
+pub fn log_failure(id: RequestId, method: &Method, response: &Response) {
+    let Some(Cause(cause)) = response.extensions().get() else {
+        return;
+    };
+    let (request_id, status) = (id.to_string(), response.status().as_u16());
+    if status == 500 {
+        tracing::error!(request.id = request_id, %method, status, error = format!("{cause:#}"),
+            "a request failed");
+    } else {
+        tracing::warn!(request.id = request_id, %method, status, error = format!("{cause:#}"),
+            "a request could not be served");
     }
-    response
 }
 
 /// Turns a panic into a 500: a bug costs one request, not the connections of many.
-pub async fn panic_to_500(request: Request, next: Next) -> Response {
-    match AssertUnwindSafe(next.run(request)).catch_unwind().await {
+pub async fn panic_to_500(answer: impl Future<Output = Response>) -> Response {
+    match AssertUnwindSafe(answer).catch_unwind().await {
         Ok(response) => response,
         Err(panic) => {
             let text = panic
@@ -92,18 +69,20 @@ pub async fn panic_to_500(request: Request, next: Next) -> Response {
     }
 }
 
-/// Refuses at once while as many requests are being answered as there are permits.
-pub async fn shed(State(permits): State<Arc<Semaphore>>, request: Request, next: Next) -> Response {
-    let Ok(_permit) = permits.try_acquire() else {
-        metrics::shed();
-        return Problem::unavailable("busy").into_response();
-    };
-    next.run(request).await
+/// One of the requests that may be answered at a time, unless all are.
+pub fn permit(permits: &Semaphore) -> Option<SemaphorePermit<'_>> {
+    permits.try_acquire().ok()
+}
+
+/// Refuses for want of a permit.
+pub fn shed() -> Response {
+    metrics::shed();
+    Problem::unavailable("busy").into_response()
 }
 
 /// Gives up on an answer that has not begun in time; also what lets a drain end.
-pub async fn timeout(State(max): State<Duration>, request: Request, next: Next) -> Response {
-    match tokio::time::timeout(max, next.run(request)).await {
+pub async fn in_time(max: Duration, answer: impl Future<Output = Response>) -> Response {
+    match tokio::time::timeout(max, answer).await {
         Ok(response) => response,
         Err(_) => Problem::unavailable("busy")
             .caused_by(anyhow::anyhow!("no answer within {max:?}"))
@@ -140,15 +119,9 @@ pub async fn fitting(request: Request, max: u64) -> Result<Request, Problem> {
     Err(extract::too_large())
 }
 
-/// Finds out who is asking, once, for limits and for the upstream.
-pub async fn client_addr(
-    State(trusted): State<Arc<[IpNet]>>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+/// Who is asking, for limits and for the upstream.
+pub fn client_addr(request: &Request, trusted: &[IpNet]) -> ClientAddr {
     let peer = request.extensions().get::<Peer>();
     let peer = peer.map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0.ip());
-    let client = extract::client_addr(peer, request.headers(), &trusted);
-    request.extensions_mut().insert(client);
-    next.run(request).await
+    extract::client_addr(peer, request.headers(), trusted)
 }

@@ -92,6 +92,22 @@ test("asks status when its place is reached, and as often as it is told", async 
   assert.deepEqual([pass, serving], ["P", 50]);
 });
 
+test("near its turn it shows that somebody is there, where the show asks for that", async () => {
+  const waiting = { state: "waiting", place: 50, serving: 0, poll_after_ms: 60_000 };
+  const near_s = 120;
+  const polls = async (board, stored) => {
+    const w = world({ board, stored, answers: { status: () => ok(waiting) } });
+    await w.run(10 * near_s * 1_000);
+    return w.count("status");
+  };
+  const asking = { ...BOARD, poll: { ...BOARD.poll, near_s } };
+  const count = await polls(asking, kept());
+  assert.ok(40 <= count && count <= 44, `every near_s / 4: ${count}`);
+  assert.equal(await polls(BOARD, kept()), 0, "nobody asks for it");
+  assert.equal(await polls(asking, kept({ place: 5_000, number: 5_000 })), 0, "far away");
+  assert.equal(await polls({ ...asking, state: "paused" }, kept()), 0, "nobody is called");
+});
+
 test("the end of a turn is asked for when it comes, and kept over a refresh", async () => {
   let left = 5_000;
   const status = () => ok(0 < left

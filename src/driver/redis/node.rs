@@ -136,7 +136,10 @@ impl Node {
         if self.is_look_due() {
             let looked = timeout_at(until, look_at(&mut connection)).await;
             if let Err(error) = looked.unwrap_or_else(|_| Err(slow("no look"))) {
-                self.shut(life, error.alike()).await;
+                self.close(life).await; // which says nothing of the other lane
+                if !is_broken(&error) {
+                    self.shut(life, error.alike()).await;
+                }
                 return Err(error);
             }
         }
@@ -162,8 +165,11 @@ impl Node {
             let looked = timeout_at(until, look_at(&mut connection)).await;
             if let Err(error) = looked.unwrap_or_else(|_| Err(slow("no look"))) {
                 drop(Connection::take(connection));
-                let life = self.shared.lock().await.life;
-                self.shut(life, error.alike()).await;
+                self.pool.retain(|_, _| false);
+                if !is_broken(&error) {
+                    let life = self.shared.lock().await.life;
+                    self.shut(life, error.alike()).await;
+                }
                 return Err(error);
             }
         }

@@ -7,8 +7,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use serde_json::Value;
+
 use crate::chaos::wrong_clock::{ORDERS, Orders, PROGRAM};
+use crate::support::client::Client;
 use crate::support::cut::Cut;
+use crate::support::free_port;
 
 /// How many there are.
 pub(crate) const SIZE: usize = 3;
@@ -29,6 +33,8 @@ pub(crate) enum Program {
 struct Member {
     child: Child,
     cable: Cut,
+    /// Where it hears operators; the one with a wrong clock hears nobody.
+    admin: u16,
 }
 
 /// All of them, over one server and one database.
@@ -54,8 +60,13 @@ impl Crew {
     /// One more, until there are all.
     pub(crate) async fn add(&mut self, server: SocketAddr) {
         let cable = Cut::before(server).await;
-        let child = self.spawn(self.members.len(), cable.address());
-        self.members.push(Member { child, cable });
+        let admin = free_port();
+        let child = self.spawn(self.members.len(), cable.address(), admin);
+        self.members.push(Member {
+            child,
+            cable,
+            admin,
+        });
     }
 
     /// The pids of all.
@@ -86,8 +97,24 @@ impl Crew {
 
     /// Starts a member anew, in the place of one that was killed.
     pub(crate) fn replace(&mut self, place: usize) {
-        let address = self.members[place].cable.address();
-        self.members[place].child = self.spawn(place, address);
+        let Member { cable, admin, .. } = &self.members[place];
+        self.members[place].child = self.spawn(place, cable.address(), *admin);
+    }
+
+    /// An operator tells whoever hears them.
+    pub(crate) async fn tell(&self, line: &str, body: &Value) {
+        let token = std::fs::read_to_string(self.folder.join("admin-token")).unwrap();
+        let bearer = format!("Bearer {}", token.trim());
+        let headers = [("authorization", bearer.as_str())];
+        let mut answers = Vec::new();
+        for member in &self.members {
+            let door = Client::of(format!("http://127.0.0.1:{}", member.admin));
+            match door.try_ask(line, &headers, body).await {
+                Ok((status, _)) if status.is_success() => return,
+                answer => answers.push(answer),
+            }
+        }
+        panic!("{line} {body}: {answers:?}");
     }
 
     /// `STOP` or `CONT`.
@@ -114,10 +141,10 @@ impl Crew {
         cut.sum()
     }
 
-    fn spawn(&self, place: usize, room: SocketAddr) -> Child {
+    fn spawn(&self, place: usize, room: SocketAddr, admin: u16) -> Child {
         let room = format!("redis://{room}/");
         let mut command = match self.program {
-            Program::Shipped => self.shipped(&room),
+            Program::Shipped => self.shipped(&room, admin),
             Program::WrongClock => self.with_wrong_clock(&room, AHEAD_MS[place]),
         };
         command
@@ -128,13 +155,13 @@ impl Crew {
             .unwrap()
     }
 
-    fn shipped(&self, room: &str) -> Command {
+    fn shipped(&self, room: &str, admin: u16) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_catraca"));
         command
             .args(["admitter", "--data-dir"])
             .arg(&self.folder)
             .env("CATRACA__ROOM__URL", room)
-            .env("CATRACA__ADMIN__LISTEN", "127.0.0.1:0")
+            .env("CATRACA__ADMIN__LISTEN", format!("127.0.0.1:{admin}"))
             .env("CATRACA__KEYS__SECRET", "x".repeat(32))
             .env("RUST_LOG", "warn");
         command

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
+use serde_json::json;
 
 use crate::chaos::crew::{Crew, Program, SIZE};
 use crate::chaos::lines::{LINES, Lines};
@@ -93,6 +94,19 @@ impl Drill {
         }
     }
 
+    /// The operator changes rate and window: through the API, where the admitters have one.
+    async fn set(&self, line: usize, rate: u64, window_ms: u64) {
+        match self.program {
+            Program::Shipped => {
+                let show = LINES[line].0;
+                let change = json!({ "rate": rate, "window_ms": window_ms, "rate_max": 4_000 });
+                let patch = format!("PATCH /admin/v1/shows/{show}");
+                self.crew.tell(&patch, &change).await;
+            }
+            Program::WrongClock => self.lines.set(line, rate, window_ms).await,
+        }
+    }
+
     async fn storm(&self) {
         let rogue = async {
             loop {
@@ -113,7 +127,7 @@ impl Drill {
             self.crew.cable(place).heal();
         }
         for (line, (_, rate, window_ms, _)) in LINES.iter().enumerate() {
-            self.lines.set(line, *rate, *window_ms).await;
+            self.set(line, *rate, *window_ms).await;
         }
     }
 
@@ -133,7 +147,7 @@ impl Drill {
             } else {
                 window_ms
             };
-            self.lines.set(line, rate, window_ms).await;
+            self.set(line, rate, window_ms).await;
             self.crew
                 .cable(gust % SIZE)
                 .once(faults[gust % faults.len()]);

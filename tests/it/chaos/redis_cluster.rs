@@ -13,7 +13,7 @@ use crate::chaos::site::Site;
 use crate::contract::room::joining;
 use crate::model::world::{new_room, settings};
 use crate::support::free_port;
-use crate::support::need::REDIS;
+use crate::support::need::{Need, REDIS, VALKEY};
 use crate::support::redis::Server;
 use crate::support::sale::SHOW;
 use crate::support::until;
@@ -54,7 +54,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    async fn start() -> Option<Self> {
+    async fn start(need: &Need) -> Option<Self> {
         let mut nodes = Vec::new();
         let mut buses = Vec::new();
         for _ in 0..=PRIMARIES {
@@ -69,7 +69,7 @@ impl Cluster {
                 "--cluster-node-timeout",
                 "1500",
             ];
-            let server = Server::start_with(&REDIS, &settings)?;
+            let server = Server::start_with(need, &settings)?;
             let hand = server.connection().into();
             let mut node = Node {
                 server,
@@ -165,8 +165,17 @@ impl Move<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn shows_live_on_every_node_and_are_listed_wherever_the_list_is() {
-    let Some(cluster) = Cluster::start().await else {
+async fn shows_live_on_every_node_of_redis_and_are_listed_wherever_the_list_is() {
+    shows_live_everywhere(&REDIS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shows_live_on_every_node_of_valkey_and_are_listed_wherever_the_list_is() {
+    shows_live_everywhere(&VALKEY).await;
+}
+
+async fn shows_live_everywhere(need: &Need) {
+    let Some(cluster) = Cluster::start(need).await else {
         return;
     };
     let rooms = Rooms::new(Arc::new(InRedis::connect(&cluster.url()).await.unwrap()));
@@ -218,8 +227,17 @@ async fn shows_live_on_every_node_and_are_listed_wherever_the_list_is() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sale_goes_on_wherever_its_slot_is() {
-    let Some(cluster) = Cluster::start().await else {
+async fn a_sale_on_redis_goes_on_wherever_its_slot_is() {
+    a_sale_goes_on(&REDIS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sale_on_valkey_goes_on_wherever_its_slot_is() {
+    a_sale_goes_on(&VALKEY).await;
+}
+
+async fn a_sale_goes_on(need: &Need) {
+    let Some(cluster) = Cluster::start(need).await else {
         return;
     };
     let slot = cluster.slot_of(&format!("{{{SHOW}}}"));

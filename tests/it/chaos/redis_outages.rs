@@ -188,6 +188,69 @@ async fn a_redis_that_stands_still_or_goes_away_is_waited_for() {
     drop(server);
 }
 
+async fn cannot_write_its_file(need: &Need) {
+    let Some(server) = Server::start(need) else {
+        return;
+    };
+    let site = Site::open(&server.url(), &[]).await;
+    // A folder has the name of its file, so that a snapshot cannot take its place.
+    let file = server.folder().join("dump.rdb");
+    std::fs::create_dir(&file).unwrap();
+    server.tell(&["CONFIG", "SET", "save", "1 1"]);
+    is_out(&site, "disk_error").await;
+    std::fs::remove_dir(&file).unwrap();
+    is_back(&site).await; // it tries again by itself
+    site.terminate().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_cannot_write_its_file_is_waited_for() {
+    cannot_write_its_file(&REDIS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_valkey_that_cannot_write_its_file_is_waited_for() {
+    cannot_write_its_file(&VALKEY).await;
+}
+
+async fn reads_its_file(need: &Need) {
+    const KEYS: usize = 6_000;
+    let slowly = [
+        "--maxmemory-policy",
+        "noeviction",
+        "--key-load-delay", // µs a key
+        "2000",
+        "--loading-process-events-interval-bytes",
+        "1024",
+    ];
+    let Some(mut server) = Server::start_with(need, &slowly) else {
+        return;
+    };
+    let site = Site::open(&server.url(), &[]).await;
+    let mut much = redis::pipe();
+    for n in 0..KEYS {
+        much.set(format!("of somebody else: {n}"), "something")
+            .ignore();
+    }
+    much.exec(&mut server.connection()).unwrap();
+    server.tell(&["SAVE"]);
+    server.die();
+    server.begin_to_live_again();
+    is_out(&site, "starting").await;
+    is_back(&site).await;
+    site.terminate().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_reads_its_file_is_waited_for() {
+    reads_its_file(&REDIS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_valkey_that_reads_its_file_is_waited_for() {
+    reads_its_file(&VALKEY).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_redis_takes_nobody_new_and_serves_those_it_has() {
     let Some(server) = Server::start(&REDIS) else {

@@ -57,8 +57,7 @@ pub(crate) async fn create_show(folder: &Path, admin: &Client) {
         "claim_ms": 60_000,
         "ticket_ttl_ms": 300_000,
     });
-    let token = std::fs::read_to_string(folder.join("admin-token")).unwrap();
-    let bearer = format!("Bearer {}", token.trim());
+    let bearer = bearer(folder);
     let headers = [("authorization", bearer.as_str())];
     let line = format!("PUT /admin/v1/shows/{SHOW}");
     let (status, body) = admin.ask(&line, &headers, &settings(&changes)).await;
@@ -66,6 +65,32 @@ pub(crate) async fn create_show(folder: &Path, admin: &Client) {
     let line = format!("POST /admin/v1/shows/{SHOW}/open");
     let (status, body) = admin.ask(&line, &headers, &Value::Null).await;
     assert_eq!(status, StatusCode::OK, "{body}");
+}
+
+/// The operator changes the show.
+pub(crate) async fn change_show(folder: &Path, admin: &Client, changes: &str) {
+    let bearer = bearer(folder);
+    let headers = [("authorization", bearer.as_str())];
+    let line = format!("PATCH /admin/v1/shows/{SHOW}");
+    let changes = serde_json::from_str(changes).unwrap();
+    let (status, body) = admin.ask(&line, &headers, &changes).await;
+    assert_eq!(status, StatusCode::OK, "{body}");
+}
+
+/// How an operator shows who they are.
+fn bearer(folder: &Path) -> String {
+    let token = std::fs::read_to_string(folder.join("admin-token")).unwrap();
+    format!("Bearer {}", token.trim())
+}
+
+async fn ask(door: &Client, line: &str, headers: &[(&str, &str)], body: &Value) -> Answer {
+    let (head, text) = door.exchange(line, headers, body).await.unwrap();
+    let wait = head.headers.get("retry-after");
+    Answer {
+        status: head.status.as_u16(),
+        retry_after: wait.map_or("", |wait| wait.to_str().unwrap()).to_owned(),
+        body: serde_json::from_slice(&text).unwrap_or_default(),
+    }
 }
 
 impl Site {
@@ -104,22 +129,31 @@ impl Site {
     }
 
     pub(crate) async fn ask(&self, line: &str, headers: &[(&str, &str)], body: &Value) -> Answer {
-        let (head, text) = self.gateway.exchange(line, headers, body).await.unwrap();
-        let wait = head.headers.get("retry-after");
-        Answer {
-            status: head.status.as_u16(),
-            retry_after: wait.map_or("", |wait| wait.to_str().unwrap()).to_owned(),
-            body: serde_json::from_slice(&text).unwrap_or_default(),
-        }
+        ask(&self.gateway, line, headers, body).await
+    }
+
+    /// Where everything is kept.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The operator changes the show.
+    pub(crate) async fn change(&self, changes: &str) {
+        change_show(self.folder(), &self.admin, changes).await;
     }
 
     /// One more fan asks for a number. Each comes from elsewhere: nobody joins too often.
     pub(crate) async fn join(&self) -> Answer {
+        Self::join_at(&self.gateway).await
+    }
+
+    /// The same at another door.
+    pub(crate) async fn join_at(door: &Client) -> Answer {
         let [a, b, c] = rand::random::<[u8; 3]>();
         let from = format!("10.{a}.{b}.{c}");
         let line = format!("POST /v1/shows/{SHOW}/join");
         let headers = [("x-forwarded-for", from.as_str())];
-        self.ask(&line, &headers, &Value::Null).await
+        ask(door, &line, &headers, &Value::Null).await
     }
 
     /// The pass of one more fan, as soon as there is a room.

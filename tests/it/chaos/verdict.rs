@@ -48,12 +48,14 @@ impl fmt::Display for Outcome {
             "{name}: {kills} leaders killed, {faults} requests cut, {calls} ticks with calls"
         )?;
         let gap = |share: usize| {
+            let at = (self.gaps_ms.len().max(1) - 1) * share / 100;
             self.gaps_ms
-                .get((self.gaps_ms.len().max(1) - 1) * share / 100)
+                .get(at)
+                .map_or("none".to_owned(), i64::to_string)
         };
         writeln!(
             f,
-            "  ms from a death to the successor's first call: median {:?}, 99 % {:?}, longest {:?}, of {}",
+            "  ms from a death to the successor's first call: median {}, 99 % {}, longest {}, of {}",
             gap(50),
             gap(99),
             gap(100),

@@ -5,6 +5,7 @@ mod admin_draw;
 mod admissions;
 mod admitter;
 mod admitter_draw;
+mod admitter_mend;
 mod dead_letters;
 mod desk;
 mod gate;

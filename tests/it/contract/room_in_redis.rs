@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use catraca::base::ids::{Number, Place, ShowId};
 use catraca::base::limits::CHECK_DEADLINE_MS;
 use catraca::room::in_redis::InRedis;
+use catraca::room::keys::Key;
 use catraca::room::model::command::{
     AfterRevoke, Checked, Claimed, Command, Consumed, Extended, Joined, Left, Mended, Origin,
     Outcome, Revoked, RoomState, Ticked,
@@ -43,6 +44,13 @@ impl Home {
             Ticked::Leader(step) => step.count,
             Ticked::Follower { holder } => panic!("{holder} leads"),
         }
+    }
+
+    /// Keeps a copy of a key; whether there is such a key.
+    fn copies(&self, key: &str, aside: &str) -> bool {
+        let mut copy = redis::cmd("COPY");
+        copy.arg(key).arg(aside).arg("REPLACE");
+        copy.query(&mut self.server.connection()).unwrap()
     }
 
     fn meddle(&self, command: &[&str]) {
@@ -221,26 +229,80 @@ async fn a_server_that_evicts_is_refused() {
     assert!(source.contains("must be noeviction"), "{source}");
 }
 
-#[tokio::test]
-async fn foreign_data_is_named_and_not_guessed_at() {
-    let Some(home) = Home::begin(&REDIS).await else {
+/// What is wrong with which key, so that a command on it must fail.
+const FOREIGN: &[(Key, &[&str])] = &[
+    (Key::Room, &["SET", "?", "something else"]),
+    (Key::Room, &["HSET", "?", "cause", "boredom"]),
+    (Key::Room, &["HSET", "?", "serving", "far"]),
+    (Key::Room, &["HSET", "?", "rate", "fast"]),
+    (Key::Room, &["HSET", "?", "generation", "last"]),
+    (Key::Room, &["HSET", "?", "state", "ajar"]),
+    (Key::Room, &["HDEL", "?", "ceiling"]),
+    (Key::Seq, &["SET", "?", "many"]),
+    (Key::Seq, &["RPUSH", "?", "1"]),
+    (Key::Queue, &["SET", "?", "something else"]),
+    (Key::Returned, &["SET", "?", "something else"]),
+    (Key::Standby, &["SET", "?", "something else"]),
+    (Key::Admissions, &["SET", "?", "something else"]),
+    (Key::Quota, &["SET", "?", "something else"]),
+    (Key::Ledger, &["SET", "?", "something else"]),
+    (Key::Ledger, &["XADD", "?", "*", "of", "others"]),
+];
+
+/// Commands that work on everything. The first error counts.
+async fn first_error(home: &Home) -> Option<StoreError> {
+    let (rooms, id) = (&home.rooms, show());
+    if let Err(error) = home.join(2).await {
+        return Some(error);
+    }
+    if let Err(error) = rooms.board(&id).await {
+        return Some(error);
+    }
+    if let Err(error) = rooms.tick(&id, tick(5)).await {
+        return Some(error);
+    }
+    rooms.ledger(&id, 10).await.err()
+}
+
+async fn foreign_data_is_named(need: &Need) {
+    let Some(home) = Home::begin(need).await else {
         return;
     };
-    let queue = format!("catraca:{{{}}}:queue", show());
-    home.meddle(&["SET", &queue, "something else"]);
-    let error = home.join(1).await.unwrap_err();
-    let text = format!("{:?}", error);
-    assert!(matches!(error, StoreError::Corrupt(_)), "{text}");
-    assert!(text.contains(&queue), "{text}");
-    home.meddle(&["DEL", &queue]);
-
-    let room = format!("catraca:{{{}}}:room", show());
-    home.meddle(&["HSET", &room, "cause", "boredom"]);
-    let error = home.rooms.board(&show()).await.unwrap_err();
-    assert!(matches!(error, StoreError::Corrupt(_)), "{error:?}");
-    assert!(format!("{error:?}").contains("boredom"), "{error:?}");
-    home.meddle(&["HSET", &room, "cause", ""]);
     home.join(1).await.unwrap();
+    let mut missed = Vec::new();
+    for (key, wrong) in FOREIGN {
+        let named = key.of(&show());
+        let aside = format!("{named} aside");
+        let was_there = home.copies(&named, &aside);
+        if !matches!(wrong[0], "HSET" | "HDEL" | "ZADD" | "XADD") {
+            home.meddle(&["DEL", &named]);
+        }
+        let words: Vec<&str> = wrong
+            .iter()
+            .map(|word| if *word == "?" { named.as_str() } else { word })
+            .collect();
+        home.meddle(&words);
+        match first_error(&home).await {
+            Some(StoreError::Corrupt(error)) if format!("{error:?}").contains(&named) => {}
+            other => missed.push(format!("{wrong:?} on {named}: {other:?}")),
+        }
+        home.meddle(&["DEL", &named]);
+        if was_there {
+            home.meddle(&["RENAME", &aside, &named]);
+        }
+    }
+    assert!(missed.is_empty(), "{missed:#?}");
+    assert!(first_error(&home).await.is_none(), "all is well again");
+}
+
+#[tokio::test]
+async fn foreign_data_in_redis_is_named_and_not_guessed_at() {
+    foreign_data_is_named(&REDIS).await;
+}
+
+#[tokio::test]
+async fn foreign_data_in_valkey_is_named_and_not_guessed_at() {
+    foreign_data_is_named(&VALKEY).await;
 }
 
 #[tokio::test]

@@ -75,3 +75,16 @@ fn the_demo_rate_is_used() {
         );
     }
 }
+
+/// The slowest rate of the drill that kills leaders: ten of its windows are longer than a round there.
+#[test]
+fn thirty_a_minute_are_called() {
+    let (rate, window_ms) = (30, 60_000);
+    for late_ms in [&[0, 1, 2][..], &[19, 7]] {
+        let fewest = fewest_calls(rate, window_ms, late_ms);
+        assert!(
+            rate * WINDOWS * 95 / 100 <= fewest,
+            "{fewest} calls, late by {late_ms:?}"
+        );
+    }
+}

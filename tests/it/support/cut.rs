@@ -1,5 +1,6 @@
 //! A TCP proxy that cuts: it stands before a server, passes on what is said, and on demand cuts a
-//! connection before a request, after it, or in the middle of the reply.
+//! connection before a request, after it, or in the middle of the reply. It can also stand still: nothing
+//! passes in either direction and nothing ends, as when a network is parted.
 //!
 //! A request here is whatever arrives from the client at once. The most useful cut is the one after
 //! the request: the server has done what it was asked, and nobody hears of it.
@@ -29,8 +30,29 @@ pub(crate) enum Fault {
     Silence,
 }
 
+/// Which connections stand still.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Still {
+    None,
+    /// Those on which the marked words were ever said, from those words on.
+    Marked,
+    All,
+}
+
+impl Still {
+    fn holds(self, is_marked: bool) -> bool {
+        match self {
+            Self::None => false,
+            Self::Marked => is_marked,
+            Self::All => true,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Plan {
+    /// What marks a connection; empty: nothing does.
+    mark: Vec<u8>,
     once: VecDeque<Fault>,
     always: Option<Fault>,
     done: usize,
@@ -42,6 +64,11 @@ impl Plan {
         self.done += usize::from(fault.is_some());
         fault
     }
+
+    fn is_mark_in(&self, said: &[u8]) -> bool {
+        let length = self.mark.len();
+        0 < length && said.windows(length).any(|part| part == self.mark)
+    }
 }
 
 /// A proxy that runs until it is dropped.
@@ -50,6 +77,7 @@ pub(crate) struct Cut {
     address: SocketAddr,
     plan: Arc<Mutex<Plan>>,
     healed: watch::Sender<u64>,
+    still: watch::Sender<Still>,
     carrying: AbortHandle,
 }
 
@@ -60,7 +88,8 @@ impl Cut {
         let address = listener.local_addr().unwrap();
         let plan = Arc::new(Mutex::new(Plan::default()));
         let healed = watch::Sender::new(0);
-        let (shared, seen) = (Arc::clone(&plan), healed.subscribe());
+        let still = watch::Sender::new(Still::None);
+        let (shared, seen, stands) = (Arc::clone(&plan), healed.subscribe(), still.subscribe());
         let carrying = tokio::spawn(async move {
             let mut connections = JoinSet::new();
             loop {
@@ -68,15 +97,20 @@ impl Cut {
                     continue;
                 };
                 while connections.try_join_next().is_some() {}
-                let (plan, healed) = (Arc::clone(&shared), seen.clone());
+                let told = Told {
+                    plan: Arc::clone(&shared),
+                    healed: seen.clone(),
+                    still: stands.clone(),
+                };
                 // A connection that fails is one that ends.
-                connections.spawn(async move { drop(carry(client, server, plan, healed).await) });
+                connections.spawn(async move { drop(carry(client, server, told).await) });
             }
         });
         Self {
             address,
             plan,
             healed,
+            still,
             carrying: carrying.abort_handle(),
         }
     }
@@ -102,6 +136,16 @@ impl Cut {
         self.healed.send_modify(|times| *times += 1);
     }
 
+    /// Connections on which this is said are marked.
+    pub(crate) fn mark(&self, words: &str) {
+        self.plan.lock().unwrap().mark = words.as_bytes().to_vec();
+    }
+
+    /// These connections stand still from now on. What was held back passes when they no longer do.
+    pub(crate) fn stand(&self, still: Still) {
+        self.still.send_replace(still);
+    }
+
     /// Requests that have met a fault so far.
     pub(crate) fn done(&self) -> usize {
         self.plan.lock().unwrap().done
@@ -114,27 +158,40 @@ impl Drop for Cut {
     }
 }
 
-async fn carry(
-    mut client: TcpStream,
-    server: SocketAddr,
+/// What a connection is told.
+struct Told {
     plan: Arc<Mutex<Plan>>,
-    mut healed: watch::Receiver<u64>,
-) -> std::io::Result<()> {
+    healed: watch::Receiver<u64>,
+    still: watch::Receiver<Still>,
+}
+
+impl Told {
+    /// Waits while a connection has to stand still. The sender is gone when the proxy is.
+    async fn pass(&mut self, is_marked: bool) {
+        drop(self.still.wait_for(|still| !still.holds(is_marked)).await);
+    }
+}
+
+async fn carry(mut client: TcpStream, server: SocketAddr, mut told: Told) -> std::io::Result<()> {
+    told.pass(false).await;
     let mut server = TcpStream::connect(server).await?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (mut asked, mut replied) = (vec![0; CHUNK], vec![0; CHUNK]);
-    let mut fault = None;
+    let (mut fault, mut is_marked) = (None, false);
     loop {
+        told.pass(is_marked).await;
         tokio::select! {
             read = client.read(&mut asked) => {
                 let length = read?;
                 if length == 0 {
                     return Ok(());
                 }
+                is_marked = is_marked || told.plan.lock().unwrap().is_mark_in(&asked[..length]);
+                told.pass(is_marked).await;
                 if fault.is_none() {
-                    fault = plan.lock().unwrap().take();
-                    healed.borrow_and_update(); // what was healed before does not count
+                    fault = told.plan.lock().unwrap().take();
+                    told.healed.borrow_and_update(); // what was healed before does not count
                 }
                 if fault == Some(Fault::BeforeRequest) {
                     return Ok(());
@@ -146,6 +203,7 @@ async fn carry(
                 if length == 0 {
                     return Ok(());
                 }
+                told.pass(is_marked).await;
                 match fault {
                     None => client.write_all(&replied[..length]).await?,
                     Some(Fault::BeforeRequest | Fault::AfterRequest) => return Ok(()),
@@ -154,7 +212,7 @@ async fn carry(
                     }
                     Some(Fault::Silence) => {
                         // Its sender is gone when the proxy is.
-                        drop(healed.changed().await);
+                        drop(told.healed.changed().await);
                         return Ok(());
                     }
                 }
@@ -218,5 +276,19 @@ async fn it_cuts_where_it_is_told_to() {
     assert_eq!(heard, 0);
     assert_eq!(ask().await, 12);
     assert_eq!(cut.done(), 4);
+    asked += 2;
+    for still in [Still::All, Still::Marked] {
+        cut.mark("?");
+        cut.stand(still);
+        let (heard, ()) = tokio::join!(ask(), async {
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(*counted.borrow(), asked, "it passed");
+            cut.stand(Still::None);
+        });
+        asked += 1;
+        assert_eq!((heard, *counted.borrow()), (12, asked));
+    }
     serving.abort();
 }

@@ -1,7 +1,7 @@
 //! A private Redis or Valkey: its own port, its own folder, nothing on disk, gone with the value.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -118,6 +118,16 @@ impl Server {
     pub(crate) fn live_again(&mut self) {
         self.child = self.launch.spawn();
         assert!(self.answers(), "the server does not start again");
+    }
+
+    /// The same, while it still reads what is left and answers nothing else.
+    pub(crate) fn begin_to_live_again(&mut self) {
+        self.child = self.launch.spawn();
+    }
+
+    /// Where it keeps its files.
+    pub(crate) fn folder(&self) -> &Path {
+        self.launch.folder.path()
     }
 
     /// What is in its folder is gone.

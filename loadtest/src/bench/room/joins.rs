@@ -6,12 +6,13 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{bail, ensure};
 
-use crate::bench::room::machine::median;
-use crate::bench::room::resp::{Connection, Reply, write_command};
-use crate::bench::room::system::{Program, Role, RoomServer};
-use crate::bench::room::{Must, Row, Scale};
+use crate::bench::machine::median;
+use crate::bench::resp::{Connection, Reply, write_command};
+use crate::bench::room::Stage;
+use crate::bench::system::{NAIVE, Program, RoomServer};
+use crate::bench::table::{Must, Row};
 
 /// Fans in one call of ours, as a gateway under load sends them.
 const BATCH: usize = 512;
@@ -23,15 +24,6 @@ const RUNS: usize = 3;
 const REPEATED: usize = 20;
 /// The show of these runs. Its hash tag is in every key.
 const SHOW: &str = "bench";
-/// What everybody writes first.
-pub(super) const NAIVE: &str = "\
-local found = redis.call('ZSCORE', KEYS[2], ARGV[1])
-if found then return tonumber(found) end
-local number = redis.call('INCR', KEYS[1])
-redis.call('ZADD', KEYS[2], number, ARGV[1])
-return number
-";
-
 /// Whether the room looks an id up before it gives a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ids {
@@ -86,7 +78,6 @@ pub(super) struct Filler {
     join: String,
     keys: Vec<String>,
     ids: Ids16,
-    joined: usize,
 }
 
 impl Filler {
@@ -99,20 +90,21 @@ impl Filler {
             join: loaded.text(),
             keys: keys.map(|key| format!("catraca:{{{show}}}:{key}")).to_vec(),
             ids: Ids16::new(),
-            joined: 0,
         })
     }
 
-    /// Fans who have joined through this one since the line was empty.
-    pub(super) fn joined(&self) -> usize {
-        self.joined
-    }
-
     /// Empties the line. The room itself stays.
-    pub(super) fn empty(&mut self) -> anyhow::Result<()> {
-        self.joined = 0;
+    fn empty(&mut self) -> anyhow::Result<()> {
         let line = format!("DEL {} {}", self.keys[1], self.keys[2]);
         self.redis.say(&line).map(drop)
+    }
+
+    /// Sends everybody away who came later than so many.
+    pub(super) fn shorten(&mut self, fans: usize) -> anyhow::Result<()> {
+        let (seq, queue) = (&self.keys[1], &self.keys[2]);
+        let late = format!("ZREMRANGEBYSCORE {queue} ({fans} +inf");
+        self.redis.say(&late)?;
+        self.redis.say(&format!("SET {seq} {fans}")).map(drop)
     }
 
     /// So many more fans join, whatever it costs.
@@ -124,7 +116,6 @@ impl Filler {
                 pause();
             }
         }
-        self.joined += fans;
         Ok(())
     }
 
@@ -237,25 +228,27 @@ pub(super) fn micros(spent: Duration, count: usize) -> f64 {
     spent.as_secs_f64() * 1e6 / count as f64
 }
 
-/// Rows 1 and 2, and 9 on the way; then 12 for joins.
-pub(super) fn rows(
-    room: &RoomServer,
-    admitter: &Role,
-    program: &Program,
-    scale: &Scale,
-) -> anyhow::Result<Vec<Row>> {
-    admitter.create(
+/// Rows 1 and 2, and 9 on the way.
+pub(super) fn rows(stage: Stage<'_>) -> anyhow::Result<Vec<Row>> {
+    if ![1, 2, 9].iter().any(|row| stage.wants(*row)) {
+        return Ok(Vec::new());
+    }
+    stage.admitter.create(
         SHOW,
         r#"{"name": "Bench", "rate": 1, "waiting_max": 20000000}"#,
     )?;
-    let mut sides = Sides::open(room, program)?;
-    let mut rows = Vec::new();
-    let mut bytes = Vec::new();
+    let scale = stage.scale;
+    let mut sides = Sides::open(stage.room, stage.program)?;
+    let (mut rows, mut bytes) = (Vec::new(), None);
     for (number, repeated, kind, must) in [
         (1, 0, Ids::Known, Must::AtLeast(1.9)),
         (1, 0, Ids::Minted, Must::Nothing),
         (2, REPEATED, Ids::Known, Must::AtLeast(1.7)),
     ] {
+        let counts_bytes = bytes.is_none() && stage.wants(9);
+        if !stage.wants(number) && !counts_bytes {
+            continue;
+        }
         let ids = ids(scale.joins, repeated);
         let (mut ours, mut naive) = (Vec::new(), Vec::new());
         for _ in 0..RUNS {
@@ -263,9 +256,9 @@ pub(super) fn rows(
             naive.push(sides.naive(&ids)?);
             ours.push(sides.ours(&ids, kind)?);
         }
-        if repeated == 0 {
+        if counts_bytes {
             let own = sides.memory(&format!("catraca:{{{SHOW}}}:queue"))?;
-            bytes.push((own, sides.memory("naive:queue")?));
+            bytes = Some((own, sides.memory("naive:queue")?));
         }
         let (ours, naive) = (median(ours), median(naive));
         let what = match (kind, repeated) {
@@ -286,9 +279,8 @@ pub(super) fn rows(
             ),
         });
     }
-    let (own, naive) = bytes.first().copied().context("a run that counts bytes")?;
-    rows.push(bytes_row(own, naive, scale.joins));
-    rows.extend(flat(&mut sides, scale)?);
+    rows.extend(bytes.map(|(own, naive)| bytes_row(own, naive, scale.joins)));
+    rows.retain(|row| stage.wants(row.number));
     sides.empty()?;
     Ok(rows)
 }
@@ -307,31 +299,6 @@ fn bytes_row(own: i64, naive: i64, fans: usize) -> Row {
         note: "MEMORY USAGE … SAMPLES 0 of the queue; peer: a bare zset with the same ids"
             .to_owned(),
     }
-}
-
-/// Row 12: a join while so many wait. The peer is our own shortest line.
-fn flat(sides: &mut Sides<'_>, scale: &Scale) -> anyhow::Result<Vec<Row>> {
-    sides.empty()?;
-    let (mut rows, mut first) = (Vec::new(), None);
-    for line in &scale.lines {
-        let missing = line.saturating_sub(sides.own.joined());
-        sides.own.join(missing)?;
-        let before = sides.room.cpu()?;
-        sides.own.join(scale.probe)?;
-        let spent = micros(sides.room.cpu()? - before, scale.probe);
-        let shortest = *first.get_or_insert(spent);
-        rows.push(Row {
-            number: 12,
-            what: format!("a join while {line} wait"),
-            ours: spent,
-            peer: shortest,
-            ratio: spent / shortest,
-            unit: "µs of Redis CPU a join",
-            must: Must::AtMost(1.2),
-            note: "peer: the same with the shortest line".to_owned(),
-        });
-    }
-    Ok(rows)
 }
 
 #[cfg(test)]

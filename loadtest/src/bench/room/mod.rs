@@ -7,19 +7,21 @@
 //! it sends as the head of the script says. Everything else it does from outside.
 
 mod joins;
-mod machine;
+mod lines;
 mod polls;
-mod resp;
-mod system;
 mod wire;
 
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Args;
-use serde::Serialize;
 
-use crate::bench::room::system::{Program, Role, RoomServer};
+use crate::bench::machine;
+use crate::bench::system::{Program, Role, RoomServer};
+use crate::bench::table::{Table, machine_of};
+
+/// The rows that are measured here.
+const ROWS: [u8; 6] = [1, 2, 4, 9, 10, 12];
 
 /// Words of `loadtest bench room`.
 #[derive(Debug, Args)]
@@ -36,9 +38,9 @@ pub struct RoomArgs {
     /// Where the table goes as JSON.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Joins only: rows 1, 2, 9 and the half of 12.
-    #[arg(long)]
-    pub joins_only: bool,
+    /// These rows only, by their numbers in docs/performance.md, as in 4,10.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = ROWS)]
+    pub rows: Vec<u8>,
     /// A hundredth of everything, to see that it runs.
     #[arg(long)]
     pub small: bool,
@@ -51,7 +53,7 @@ struct Scale {
     joins: usize,
     /// Lines of row 12.
     lines: Vec<usize>,
-    /// Joins that are measured at each of them.
+    /// Joins that are measured at each of them, each time.
     probe: usize,
     /// Fans who poll, in rows 4, 10 and 12.
     pollers: usize,
@@ -77,47 +79,22 @@ impl Scale {
     }
 }
 
-/// One line of the table.
-#[derive(Debug, Serialize)]
-struct Row {
-    number: u8,
-    what: String,
-    ours: f64,
-    peer: f64,
-    ratio: f64,
-    unit: &'static str,
-    must: Must,
-    /// What each side does for one operation, or which peer is missing.
-    note: String,
+/// What is measured, and how much of it.
+#[derive(Debug, Clone, Copy)]
+struct Stage<'a> {
+    room: &'a RoomServer,
+    admitter: &'a Role,
+    gateway: &'a Role,
+    program: &'a Program,
+    scale: &'a Scale,
+    /// Rows by number.
+    wanted: &'a [u8],
 }
 
-/// What a ratio must be.
-#[derive(Debug, Clone, Copy, Serialize)]
-enum Must {
-    AtLeast(f64),
-    AtMost(f64),
-    /// Told for comparison.
-    Nothing,
-}
-
-impl Must {
-    /// The bound in words, and whether it is kept.
-    fn tell(self, ratio: f64) -> (String, &'static str) {
-        let word = |kept: bool| if kept { "kept" } else { "missed" };
-        match self {
-            Self::AtLeast(least) => (format!("≥ {least}"), word(least <= ratio)),
-            Self::AtMost(most) => (format!("≤ {most}"), word(ratio <= most)),
-            Self::Nothing => (String::new(), ""),
-        }
+impl Stage<'_> {
+    fn wants(&self, row: u8) -> bool {
+        self.wanted.contains(&row)
     }
-}
-
-/// Everything that a run came to.
-#[derive(Debug, Serialize)]
-struct Table {
-    server: String,
-    machine: String,
-    rows: Vec<Row>,
 }
 
 /// Carries out `loadtest bench room` and says the table.
@@ -126,6 +103,9 @@ struct Table {
 /// Something that is needed is missing, or did not do what it was asked.
 pub fn run(args: &RoomArgs) -> anyhow::Result<String> {
     let scale = Scale::of(args);
+    if let Some(row) = args.rows.iter().find(|row| !ROWS.contains(row)) {
+        bail!("row {row} is not measured here; those that are: {ROWS:?}");
+    }
     let program = Program {
         catraca: args.catraca.clone(),
         join: std::fs::read_to_string(&args.join)
@@ -150,12 +130,19 @@ fn measure(
     folder: &std::path::Path,
 ) -> anyhow::Result<Table> {
     let room = RoomServer::start(&args.server, folder)?;
-    let admitter = Role::start("admitter", &program.catraca, &room, folder)?;
-    let mut rows = joins::rows(&room, &admitter, program, scale)?;
-    if !args.joins_only {
-        let gateway = Role::start("gateway", &program.catraca, &room, folder)?;
-        rows.extend(polls::rows(&room, &admitter, &gateway, program, scale)?);
-    }
+    let admitter = Role::start("admitter", &program.catraca, &room, folder, "")?;
+    let gateway = Role::start("gateway", &program.catraca, &room, folder, "")?;
+    let stage = Stage {
+        room: &room,
+        admitter: &admitter,
+        gateway: &gateway,
+        program,
+        scale,
+        wanted: &args.rows,
+    };
+    let mut rows = joins::rows(stage)?;
+    rows.extend(polls::rows(stage)?);
+    rows.extend(lines::rows(stage)?);
     rows.sort_by_key(|row| row.number);
     Ok(Table {
         server: server_of(&room)?,
@@ -173,30 +160,4 @@ fn server_of(room: &RoomServer) -> anyhow::Result<String> {
     let valkey = says("valkey_version:").map(|version| format!("Valkey {version}"));
     let redis = says("redis_version:").map(|version| format!("Redis {version}"));
     valkey.or(redis).context("no version")
-}
-
-fn machine_of() -> String {
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"));
-    let model = model.map_or("", |line| line.trim_start_matches(['\t', ' ', ':']));
-    format!("{cores} core seen after pinning, {model}")
-}
-
-impl Table {
-    fn render(&self) -> String {
-        let mut text = format!("{}; {}\n\n", self.server, self.machine);
-        text.push_str("| row | what | ours | peer | unit | ratio | must | | one operation |\n");
-        text.push_str("| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
-        for row in &self.rows {
-            let (must, kept) = row.must.tell(row.ratio);
-            text.push_str(&format!(
-                "| {} | {} | {:.3} | {:.3} | {} | {:.2} | {must} | {} | {} |\n",
-                row.number, row.what, row.ours, row.peer, row.unit, row.ratio, kept, row.note
-            ));
-        }
-        text
-    }
 }

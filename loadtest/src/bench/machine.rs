@@ -43,6 +43,17 @@ impl Process {
         self.0.id()
     }
 
+    /// `STOP` or `CONT`.
+    pub(super) fn signal(&self, signal: &str) -> anyhow::Result<()> {
+        let pid = self.pid().to_string();
+        let status = Command::new("kill")
+            .args(["-s", signal, &pid])
+            .status()
+            .context("kill is needed (util-linux)")?;
+        ensure!(status.success(), "kill -s {signal} {pid}");
+        Ok(())
+    }
+
     /// Whether it still runs.
     pub(super) fn runs(&mut self) -> bool {
         matches!(self.0.try_wait(), Ok(None))
@@ -82,6 +93,17 @@ pub(super) fn cpu(pid: u32) -> anyhow::Result<Duration> {
         total += spent;
     }
     Ok(Duration::from_nanos(total))
+}
+
+/// Memory that a process has in use, in bytes.
+pub(super) fn memory(pid: u32) -> anyhow::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib: u64 = line
+        .and_then(|line| line.trim().strip_suffix(" kB"))
+        .context("no VmRSS")?
+        .parse()?;
+    Ok(kib * 1_024)
 }
 
 /// A port that was free a moment ago.

@@ -9,14 +9,23 @@ use tokio::time::Instant;
 
 use anyhow::{Context, bail, ensure};
 
-use crate::bench::room::machine::{Process, SERVER_CORE, cpu, free_port};
-use crate::bench::room::resp::Connection;
+use crate::bench::machine::{Process, SERVER_CORE, cpu, free_port};
+use crate::bench::resp::Connection;
 
 /// How long a process may take to answer for the first time.
 const START_MAX: Duration = Duration::from_secs(20);
 const TOKEN: &str = "bench-admin-token";
 /// SHA-256 of [`TOKEN`].
 const TOKEN_SHA256: &str = "623bd2be1ca30473f9d2430a4579f17300654830b88e21f862c5f8ca13b65536";
+
+/// The join that everybody writes first.
+pub(super) const NAIVE: &str = "\
+local found = redis.call('ZSCORE', KEYS[2], ARGV[1])
+if found then return tonumber(found) end
+local number = redis.call('INCR', KEYS[1])
+redis.call('ZADD', KEYS[2], number, ARGV[1])
+return number
+";
 
 /// A private Redis or Valkey on the core of what is measured; nothing on disk.
 #[derive(Debug)]
@@ -41,12 +50,16 @@ impl RoomServer {
         Ok(Self { process, address })
     }
 
+    pub(super) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     pub(super) fn connection(&self) -> anyhow::Result<Connection> {
         Connection::open(self.address)
     }
 
     pub(super) fn cpu(&self) -> anyhow::Result<Duration> {
-        cpu(self.process.pid())
+        cpu(self.pid())
     }
 }
 
@@ -60,19 +73,21 @@ pub(super) struct Role {
 }
 
 impl Role {
+    /// Starts a role; `more` is added to its configuration.
     pub(super) fn start(
         word: &str,
         program: &Path,
         room: &RoomServer,
         folder: &Path,
+        more: &str,
     ) -> anyhow::Result<Self> {
         let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let (door, admin) = (local(free_port()?), local(free_port()?));
-        let config = folder.join("catraca.toml");
+        let config = folder.join(format!("{word}.toml"));
         let tokens = format!(
             "[[admin.tokens]]\nname = \"bench\"\nrole = \"admin\"\nsha256 = \"{TOKEN_SHA256}\"\n"
         );
-        std::fs::write(&config, tokens)?;
+        std::fs::write(&config, tokens + more)?;
         let words = [
             word.to_owned(),
             "--config".to_owned(),
@@ -109,8 +124,21 @@ impl Role {
         Ok(role)
     }
 
+    pub(super) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     pub(super) fn cpu(&self) -> anyhow::Result<Duration> {
-        cpu(self.process.pid())
+        cpu(self.pid())
+    }
+
+    /// Stands still until [`Role::go_on`].
+    pub(super) fn stand_still(&self) -> anyhow::Result<()> {
+        self.process.signal("STOP")
+    }
+
+    pub(super) fn go_on(&self) -> anyhow::Result<()> {
+        self.process.signal("CONT")
     }
 
     /// Creates a show, and waits until its room is born.
@@ -152,7 +180,11 @@ pub(super) struct Program {
     pub(super) join: String,
 }
 
-fn wait_for(what: &str, mut done: impl FnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
+/// Asks until it answers.
+pub(super) fn wait_for(
+    what: &str,
+    mut done: impl FnMut() -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let end = Instant::now() + START_MAX;
     loop {
         match done() {

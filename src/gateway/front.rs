@@ -1,0 +1,61 @@
+//! The way in: what every request meets before any route is looked for, in this order.
+//!
+//! This is one function and not a stack of layers. A layer boxes its future and clones all that lies
+//! below it, for every request; nine of them cost more than everything else that a status poll does.
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::gateway::{Gateway, GatewayState, entry, limit};
+use crate::http::layers;
+use crate::limit::{Asking, Prefix};
+
+/// Lets a request in, or answers it at the door.
+pub(crate) async fn door(
+    State(gateway): State<GatewayState>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let id = gateway.ids.request(gateway.clock.now());
+    let signature = layers::name(id, &mut request); // first: all below can be found again
+    let method = request.method().clone();
+    let site = gateway.origins.listed(request.headers()).cloned();
+    let answer = past(&gateway, request, next);
+    let answer = layers::in_time(gateway.patience, answer); // also what lets a drain end
+    let mut response = layers::panic_to_500(answer).await; // a bug costs one request
+    layers::log_failure(id, &method, &response); // sees the answers of all above
+    response.headers_mut().insert(layers::REQUEST_ID, signature);
+    gateway.origins.tell(site, response.headers_mut()); // whatever it says
+    response
+}
+
+async fn past(gateway: &Gateway, request: Request, next: Next) -> Response {
+    let Some(_permit) = layers::permit(&gateway.in_flight) else {
+        return layers::shed(); // before doing any work
+    };
+    match let_in(gateway, request).await {
+        Ok(request) => next.run(request).await,
+        Err(refused) => refused,
+    }
+}
+
+async fn let_in(gateway: &Gateway, request: Request) -> Result<Request, Response> {
+    let mut request = layers::fitting(request, gateway.body_bytes_max) // nobody sends what nobody takes
+        .await
+        .map_err(IntoResponse::into_response)?;
+    let entry = entry::strictly(gateway, &request) // one reading, or none
+        .map_err(|problem| entry::refused(request.version(), problem))?;
+    let proxies = &gateway.settings.trusted_proxies;
+    let client = layers::client_addr(&request, proxies); // who is asking
+    let asking = Asking::Anything(Prefix::of(client.0));
+    limit::within(&*gateway.limits, asking) // and how often
+        .await
+        .map_err(IntoResponse::into_response)?;
+    if let Some(told) = gateway.origins.preflight(&request) {
+        return Err(told); // browsers that ask first
+    }
+    request.extensions_mut().insert(entry);
+    request.extensions_mut().insert(client);
+    Ok(request)
+}
