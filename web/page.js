@@ -34,8 +34,9 @@ async function request(path, options) {
 const api = {
   // Without cookies, so that one answer may serve everybody.
   board: () => request("/board", { credentials: "omit" }),
-  join: (key) => request("/join", {
-    method: "POST", credentials: "same-origin", headers: { "Idempotency-Key": key },
+  join: (key, proof) => request("/join", {
+    method: "POST", credentials: "same-origin",
+    headers: { "Idempotency-Key": key, ...(proof && { "X-Catraca-Proof": proof }) },
   }),
   status: (pass, serving) => request(`/status?serving=${serving}`, {
     credentials: "same-origin", cache: "no-store", headers: { "X-Catraca-Pass": pass },
@@ -81,7 +82,14 @@ const pause = () => new Promise((go) => {
 });
 const drawing = () => import("./draw.js");
 
-const visit = new Visit({ api, memory, random: Math.random, newKey, alone, drawing, pause });
+async function answering(challenge) {
+  paint(); // it may take seconds
+  const { answer } = await import("./challenge.js");
+  return answer(el("check"), challenge, language, t);
+}
+
+const random = Math.random;
+const visit = new Visit({ api, memory, random, newKey, alone, drawing, answering, pause });
 
 // --- painting ---
 

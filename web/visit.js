@@ -15,22 +15,23 @@ const IDLE_MS = 60_000;
 
 export class Visit {
   /**
-   * @param api `board()`, `join(key)`, `status(pass, serving)`, `leave(pass)`: each answers
+   * @param api `board()`, `join(key, proof)`, `status(pass, serving)`, `leave(pass)`: each answers
    *   `{status, body, retryAfterMs}` and throws where there is no connection
    * @param memory `load()` and `save(object)`: outlives the page, shared by its tabs
    * @param random a number from 0 to 1
    * @param newKey a new Idempotency-Key
    * @param alone runs a function while no other tab does
    * @param drawing loads `draw.js`, which few shows need
+   * @param answering answers a challenge; throws where it cannot
    * @param pause lets the page do something else
    */
-  constructor({ api, memory, random, newKey, alone, drawing, pause }) {
-    Object.assign(this, { api, memory, random, newKey, alone, drawing, pause });
+  constructor({ api, memory, random, newKey, alone, drawing, answering, pause }) {
+    Object.assign(this, { api, memory, random, newKey, alone, drawing, answering, pause });
     this.me = memory.load();
     this.board = null; // the newest one seen
     this.opensAt = null;
     this.answer = null; // the last word of `status`, where it was admitted or standby
-    this.notice = null; // lost, busy, full
+    this.notice = null; // lost, busy, full, check
     this.missing = false; // no such show
     this.slept = false;
     this.boardAt = 0;
@@ -147,7 +148,8 @@ export class Visit {
       this.me = this.memory.load();
       if (this.me.pass) return; // another tab was first
       if (!this.me.key) this.remember({ ...this.me, key: this.newKey() });
-      const answer = await this.call(() => this.api.join(this.me.key), "ask", now);
+      let answer = await this.call(() => this.api.join(this.me.key), "ask", now);
+      if (isWord(answer.body, "challenge-required")) answer = await this.prove(answer, now);
       const { status, body } = answer;
       if (status === 200 || status === 201) {
         const { fan, number, place, pass } = body;
@@ -170,6 +172,19 @@ export class Visit {
       // Scheduled, sold out or closed by now: the next board says so to everybody.
       if (status === 409) this.boardAt = Math.min(this.boardAt, now + 1000);
     });
+  }
+
+  /** Many join from here: asks again with the answer to a sum, or waits as it was told. */
+  async prove(refused, now) {
+    this.notice = "check";
+    let proof;
+    try {
+      proof = await this.answering(refused.body.challenge);
+    } catch {
+      return refused; // no sums in this browser
+    }
+    this.notBefore.ask = 0;
+    return this.call(() => this.api.join(this.me.key, proof), "ask", now);
   }
 
   async status(now) {

@@ -2,13 +2,14 @@
 
 use axum::Extension;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 
 use crate::admin::Admin;
 use crate::admin::access::{Operator, Role};
 use crate::admin::shows::{answer, change, no_such_show, parse, show_id};
+use crate::http::extract::Path;
 use crate::http::problem::Problem;
 
 /// `POST /admin/v1/shows/{show}/cancel` with `{"show": "…"}`, the show's id once more: closes the

@@ -2,7 +2,7 @@
 
 use axum::Extension;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::admin::Admin;
 use crate::admin::access::{Operator, Role};
 use crate::admin::shows::{answer, change, no_such_show, parse, refused, show_id};
+use crate::http::extract::Path;
 use crate::http::problem::Problem;
 use crate::show::draw::{Draw, Entered, check_line};
 

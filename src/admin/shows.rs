@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use http::header::{ETAG, IF_MATCH};
@@ -18,6 +18,7 @@ use crate::admin::draws;
 use crate::base::ids::ShowId;
 use crate::base::limits::BODY_BYTES_MAX;
 use crate::base::time::Timestamp;
+use crate::http::extract::Path;
 use crate::http::problem::Problem;
 use crate::room::StoreError as RoomError;
 use crate::room::model::command::{Board, RoomState};

@@ -14,6 +14,9 @@ use crate::base::time::{Clock, SystemClock};
 use crate::config::{self, Config};
 use crate::driver::redis::Settings;
 use crate::journey;
+use crate::limit::Joins;
+use crate::limit::joins_in_memory::JoinsInMemory;
+use crate::limit::joins_in_redis::{CountingClock, JoinsInRedis};
 use crate::log;
 use crate::notify;
 use crate::orders;
@@ -41,6 +44,8 @@ pub struct Backends {
     pub keys: Arc<KeyRing>,
     /// The waiting rooms.
     pub rooms: Arc<dyn room::Store>,
+    /// How often somebody may join.
+    pub joins: Arc<dyn Joins>,
     /// Shows, checkpoints, ledger.
     pub shows: Arc<dyn show::Store>,
     /// Holds and orders.
@@ -78,6 +83,8 @@ pub struct Front {
     pub keys: Arc<KeyRing>,
     /// The waiting rooms.
     pub rooms: Arc<dyn room::Store>,
+    /// How often somebody may join.
+    pub joins: Arc<dyn Joins>,
     /// The metrics of the process.
     pub exposition: Exposition,
 }
@@ -91,6 +98,7 @@ impl Front {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let keys = Arc::new(open_keys(config, data_dir)?);
         let rooms = open_rooms(config, data_dir, &clock).await?;
+        let joins = open_joins(config)?;
         let exposition = Exposition::install()
             .or_else(|_| Exposition::detached()) // another process-wide recorder: a test's
             .map_err(|error| StartError::unavailable(format!("metrics: {error}")))?;
@@ -99,6 +107,7 @@ impl Front {
             ids: Arc::new(IdSource::random()),
             keys,
             rooms,
+            joins,
             exposition,
         })
     }
@@ -115,6 +124,7 @@ impl Backends {
             ids,
             keys,
             rooms,
+            joins,
             exposition,
         } = Front::open(config, data_dir).await?;
         let database = Database::open(config).await?;
@@ -135,6 +145,7 @@ impl Backends {
         } = database.stores(&clock, &ids);
         Ok(Self {
             rooms,
+            joins,
             shows,
             orders,
             payments: Arc::new(ViaSandbox::new(slow)),
@@ -160,6 +171,7 @@ impl Backends {
             ids: Arc::clone(&self.ids),
             keys: Arc::clone(&self.keys),
             rooms: Arc::clone(&self.rooms),
+            joins: Arc::clone(&self.joins),
             exposition: self.exposition.clone(),
         }
     }
@@ -190,6 +202,20 @@ async fn open_rooms(
         }
     }
     Ok(Arc::new(rooms))
+}
+
+/// Joins are counted where the rooms are.
+fn open_joins(config: &Config) -> Result<Arc<dyn Joins>, StartError> {
+    let limits = &config.gateway.limits;
+    let ladder = config.gateway.ladder();
+    if config.room.url == config::ROOM_IN_MEMORY {
+        return Ok(Arc::new(JoinsInMemory::new(ladder, limits.strangers_max)));
+    }
+    let settings = redis_settings(&config.room)?;
+    let clock = CountingClock::Server;
+    let joins = JoinsInRedis::open(&settings, ladder, limits.strangers_max, clock)
+        .map_err(|error| StartError::config(format!("room.url: {error}")))?;
+    Ok(Arc::new(joins))
 }
 
 fn redis_settings(room: &config::Room) -> Result<Settings, StartError> {

@@ -28,6 +28,7 @@ pub(super) fn gateway(
         rooms,
         keys: front.keys,
         limits: Arc::clone(limits) as _,
+        joins: front.joins,
         ids: front.ids,
         clock: front.clock,
         settings: config.gateway.clone(),

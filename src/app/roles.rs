@@ -31,7 +31,7 @@ use crate::relay::step::{Relay, Settings as RelaySettings};
 use crate::room::Rooms;
 use crate::stock;
 use crate::stock::step::Counter;
-use crate::stock::used::Used;
+use crate::stock::turns::Turns;
 use crate::supervisor::Supervisor;
 use crate::telemetry::Exposition;
 
@@ -216,13 +216,18 @@ impl<'a> Roles<'a> {
         written: Arc<Notify>,
     ) {
         let (backends, stop) = (self.backends, supervisor.loop_stop());
-        let using = Consuming::new(
-            Used::new(self.rooms.clone(), Arc::clone(&backends.inbox)),
+        let turns = Turns::new(
+            self.rooms.clone(),
+            Arc::clone(&backends.inbox),
+            Arc::clone(&backends.clock),
+        );
+        let telling = Consuming::new(
+            turns,
             Arc::clone(&backends.log),
             Arc::clone(&backends.inbox),
             Arc::clone(&backends.clock),
         );
-        supervisor.background("admissions", using.run(to_rooms, stop.clone()));
+        supervisor.background("admissions", telling.run(to_rooms, stop.clone()));
 
         let counter = Counter::new(stock::step::Parts {
             store: Arc::clone(&backends.stock),

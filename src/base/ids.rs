@@ -314,6 +314,14 @@ impl IdSource {
         u64::from_be_bytes(bytes[..8].try_into().expect("eight bytes of sixteen"))
     }
 
+    /// 32 random bytes.
+    pub fn nonce(&self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        bytes[..16].copy_from_slice(&self.bytes());
+        bytes[16..].copy_from_slice(&self.bytes());
+        bytes
+    }
+
     /// 32 random bytes as 64 hexadecimal digits: a secret or a bearer token.
     pub fn secret(&self) -> String {
         format!("{}{}", FanId(self.bytes()), FanId(self.bytes()))
@@ -321,10 +329,7 @@ impl IdSource {
 
     /// The secret of a draw.
     pub fn draw_secret(&self) -> DrawSecret {
-        let mut bytes = [0; 32];
-        bytes[..16].copy_from_slice(&self.bytes());
-        bytes[16..].copy_from_slice(&self.bytes());
-        DrawSecret(bytes)
+        DrawSecret(self.nonce())
     }
 
     fn uuid(&self, now: Timestamp) -> Uuid {

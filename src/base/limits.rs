@@ -50,6 +50,22 @@ pub const CHECK_DEADLINE_MS: u64 = 400;
 pub const ROOM_DEADLINE_MS: u64 = 1_000;
 /// Stock older than this is shown as stale; the guard keeps its last value.
 pub const STOCK_STALE_MS: u64 = 30_000;
+/// Highest rate and burst of a limit: microseconds count no finer.
+pub const LIMIT_MAX: u32 = 1_000_000;
+/// How many times the joins that are free may pass with proofs: less would be no challenge, more would
+/// be no limit.
+pub const JOIN_FAR: std::ops::RangeInclusive<u32> = 2..=1_000;
+/// Proofs that a process remembers as used where it counts by itself; beyond, joins are told to wait.
+pub const PROOFS_SPENT_MAX: usize = 1_000_000;
+/// How long an answer to a challenge may count: long enough for a slow phone, no longer than its
+/// answer must be remembered.
+pub const ANSWER_MS: std::ops::RangeInclusive<u64> = 10_000..=3_600_000;
+/// Keys of a shop that are looked at.
+pub const SELLER_KEYS_MAX: usize = 32;
+/// Body of a form on our own pages.
+pub const FORM_BYTES_MAX: usize = 8_192;
+/// Deadline of counting a join in Redis; later, this process counts by itself.
+pub const JOIN_LIMIT_DEADLINE_MS: u64 = 400;
 /// Partitions of the event log.
 pub const PARTITIONS: u16 = 6;
 /// Seats in one hold.

@@ -5,7 +5,9 @@
 //! lost runs again.
 
 use std::error::Error;
+use std::fs::File;
 use std::future::Future;
+use std::io::ErrorKind;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +54,8 @@ const VERSION_MIN: i32 = 150_000;
 const RUNS_MAX: u32 = 5;
 /// The longest pause before the first repeat; it grows with each.
 const PAUSE_MS_MAX: u64 = 10;
+/// Parts of a URL that name files.
+const FILES: [&str; 3] = ["sslrootcert", "sslcert", "sslkey"];
 /// serialization_failure and deadlock_detected.
 const CONFLICTS: [&str; 2] = ["40001", "40P01"];
 /// The advisory lock under which one process at a time brings the schema up to date.
@@ -247,6 +251,16 @@ impl Postgres {
 /// [`SqlError::Database`] with what is wrong.
 pub fn check(url: &str) -> Result<(), SqlError> {
     PgConnectOptions::from_str(url)?;
+    let files = url::Url::parse(url).into_iter().flat_map(|url| {
+        let pairs = url.query_pairs().into_owned();
+        let named = pairs.filter(|(key, _)| FILES.contains(&key.as_str()));
+        named.collect::<Vec<_>>()
+    });
+    for (key, path) in files {
+        if let Err(error) = File::open(&path) {
+            return Err(SqlError::Unfit(format!("{key} {path:?}: {error}")));
+        }
+    }
     Ok(())
 }
 
@@ -259,7 +273,9 @@ fn is_conflict(error: &(dyn Error + 'static)) -> bool {
 /// or it is starting or stopping.
 fn may_pass(error: &SqlError) -> bool {
     match error {
-        SqlError::Database(sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut) => true,
+        // Bytes that make no sense are a certificate that nobody vouches for, or no PostgreSQL.
+        SqlError::Database(sqlx::Error::Io(error)) => error.kind() != ErrorKind::InvalidData,
+        SqlError::Database(sqlx::Error::PoolTimedOut) => true,
         SqlError::Database(error) => {
             database_code(error).is_some_and(|code| PASSING.iter().any(|c| code.starts_with(c)))
         }
@@ -323,7 +339,8 @@ async fn look_at(connection: &mut PgConnection) -> Result<(), SqlError> {
         return Err(SqlError::Unfit(why));
     }
     if follows {
-        return Err(SqlError::Unfit("it follows a primary".to_owned()));
+        let why = "it follows a primary, and only a primary will do";
+        return Err(SqlError::Unfit(why.to_owned()));
     }
     Ok(())
 }

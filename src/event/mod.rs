@@ -10,7 +10,7 @@ pub mod partition;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::ids::{EventId, HoldId, OrderId, ShowId};
+use crate::base::ids::{EventId, FanId, HoldId, OrderId, ShowId};
 use crate::base::time::Timestamp;
 use crate::event::money::Money;
 
@@ -157,6 +157,8 @@ pub struct HoldPlaced {
     pub total: Money,
     /// When the seats become free again.
     pub expires_at: Timestamp,
+    /// Who holds them.
+    pub fan_id: FanId,
 }
 
 /// A hold ended without an order.

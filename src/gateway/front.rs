@@ -9,7 +9,8 @@ use axum::response::{IntoResponse, Response};
 
 use crate::gateway::{Gateway, GatewayState, entry, limit};
 use crate::http::layers;
-use crate::limit::{Asking, Prefix};
+use crate::limit::Asking;
+use crate::limit::prefix::Prefixes;
 
 /// Lets a request in, or answers it at the door.
 pub(crate) async fn door(
@@ -48,7 +49,7 @@ async fn let_in(gateway: &Gateway, request: Request) -> Result<Request, Response
         .map_err(|problem| entry::refused(request.version(), problem))?;
     let proxies = &gateway.settings.trusted_proxies;
     let client = layers::client_addr(&request, proxies); // who is asking
-    let asking = Asking::Anything(Prefix::of(client.0));
+    let asking = Asking::Anything(Prefixes::of(client.0).narrowest());
     limit::within(&*gateway.limits, asking) // and how often
         .await
         .map_err(IntoResponse::into_response)?;

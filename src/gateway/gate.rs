@@ -22,7 +22,7 @@ use crate::gateway::recent::Recent;
 use crate::gateway::routes::Access;
 use crate::gateway::wire::TicketBody;
 use crate::gateway::{Gateway, GatewayState};
-use crate::http::extract::ShowPath;
+use crate::http::extract::{Headers, ShowPath};
 use crate::http::problem::Problem;
 use crate::limit::Asking;
 use crate::room::model::command::Checked;
@@ -228,7 +228,7 @@ async fn is_live(gateway: &Gateway, ticket: &Ticket, now: Timestamp) -> Result<b
 pub(crate) async fn ticket(
     State(gateway): State<GatewayState>,
     ShowPath(show): ShowPath,
-    headers: HeaderMap,
+    Headers(headers): Headers,
 ) -> Result<Response, Problem> {
     match pass(&gateway, Access::Ticket, Some(&show), &headers).await? {
         Passage::Entrant(Entrant {

@@ -11,10 +11,13 @@
 
 pub mod boards;
 mod care;
+mod challenge;
 mod cors;
 mod credentials;
+mod enter;
 mod entry;
 pub mod follow_up;
+mod form;
 mod forward;
 mod front;
 mod gate;
@@ -69,7 +72,7 @@ use crate::gateway::terms::Terms;
 use crate::gateway::upstreams::{Route, Upstream};
 use crate::http::problem::Problem;
 use crate::http::server::ServerSettings;
-use crate::limit::Limiter;
+use crate::limit::{Joins, Limiter};
 use crate::room::{Rooms, StoreError};
 use crate::token::keyring::KeyRing;
 
@@ -85,6 +88,8 @@ pub struct Parts {
     pub keys: Arc<KeyRing>,
     /// How often somebody may ask.
     pub limits: Arc<dyn Limiter>,
+    /// How often somebody may join.
+    pub joins: Arc<dyn Joins>,
     /// New fans and requests.
     pub ids: Arc<IdSource>,
     /// Wall time, for assertions and request ids only.
@@ -105,6 +110,7 @@ pub struct Gateway {
     follow_ups: Arc<FollowUps>,
     keys: Arc<KeyRing>,
     limits: Arc<dyn Limiter>,
+    joins: Arc<dyn Joins>,
     ids: Arc<IdSource>,
     clock: Arc<dyn Clock>,
     cookies: CookieStyle,
@@ -201,6 +207,7 @@ impl Gateway {
     pub fn new(parts: Parts) -> Result<GatewayState, String> {
         let settings = &parts.settings;
         settings.limits.check()?;
+        settings.challenge.check()?;
         check(settings, &parts.upstreams, &parts.routes)?;
         let table = RouteTable::new(&parts.upstreams, &parts.routes)?;
         let terms = terms(settings, &parts.routes)?;
@@ -214,6 +221,7 @@ impl Gateway {
             rooms: parts.rooms,
             keys: parts.keys,
             limits: parts.limits,
+            joins: parts.joins,
             ids: parts.ids,
             clock: parts.clock,
             cookies: CookieStyle::of(&parts.settings),

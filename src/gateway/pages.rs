@@ -8,21 +8,26 @@ use axum::extract::{Path, Query, State};
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use http::header::{
     ACCEPT_LANGUAGE, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION,
-    REFERRER_POLICY, SET_COOKIE,
+    REFERRER_POLICY, RETRY_AFTER, SET_COOKIE,
 };
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
 use crate::base::ids::ShowId;
 use crate::gateway::boards::Seen;
+use crate::gateway::challenge::{Waited, new_wait};
 use crate::gateway::credentials::Bearer;
-use crate::gateway::page::{self, DrawView, Language, Notice, PlaceState, PlaceView, Refresh};
+use crate::gateway::enter::{Joiner, enter};
+use crate::gateway::form::Form;
+use crate::gateway::page::{
+    self, DrawView, Language, Notice, PlaceState, PlaceView, Refresh, WaitView,
+};
 use crate::gateway::standing::{self, Standing, View};
-use crate::gateway::visit::{self, Joiner};
-use crate::gateway::{Gateway, GatewayState, limit, wire};
-use crate::http::extract::{ClientAddr, ShowPath};
+use crate::gateway::{Gateway, GatewayState, limit, visit, wire};
+use crate::http::extract::{ClientAddr, Headers, ShowPath};
 use crate::http::problem::Problem;
-use crate::limit::{Asking, Prefix};
+use crate::limit::Asking;
+use crate::limit::prefix::Prefixes;
 use crate::room::estimate;
 use crate::room::model::command::{Board, RoomState};
 use crate::token::pass::Pass;
@@ -86,25 +91,30 @@ pub(crate) async fn place(
     State(gateway): State<GatewayState>,
     ShowPath(show): ShowPath,
     query: Result<Query<PlaceQuery>, QueryRejection>,
-    headers: HeaderMap,
+    Headers(headers): Headers,
 ) -> Result<Response, Problem> {
     let query = readable(query);
     let visit = Visit::new(&gateway, &show, &query, &headers);
-    let (status, notice) = (StatusCode::OK, None);
-    visit.draw(status, notice).await
+    visit.draw(StatusCode::OK, Told::Nothing).await
 }
 
 /// `POST /w/{show}/join`: the form's join.
 pub(crate) async fn join(
     State(gateway): State<GatewayState>,
-    ShowPath(show): ShowPath,
-    client: ClientAddr,
+    (ShowPath(show), client): (ShowPath, ClientAddr),
     query: Result<Query<PlaceQuery>, QueryRejection>,
     headers: HeaderMap,
+    form: Form,
 ) -> Result<Response, Problem> {
     let query = readable(query);
     let visit = Visit::new(&gateway, &show, &query, &headers);
     let seen = gateway.boards.find(&show)?;
+    let (of, now) = ((&show, seen.board.edition), seen.now());
+    let proof = match Waited::read(&gateway, of, now, form.field("wait")) {
+        Waited::Long(proof) => Some(proof),
+        Waited::Not => None,
+        Waited::On(token, ms) => return visit.make_wait(WaitView { token, ms }).await,
+    };
     let joiner = Joiner {
         // A pass that is not good (any more) is no reason to keep somebody out of the line.
         shown: gateway
@@ -112,21 +122,31 @@ pub(crate) async fn join(
             .pass(&headers, Bearer::IsNotOurs)
             .unwrap_or_default(),
         key: None,
-        prefix: Prefix::of(client.0),
+        from: Prefixes::of(client.0),
+        proof,
     };
-    match visit::enter(&gateway, &seen, &show, joiner).await {
+    match enter(&gateway, &seen, &show, joiner).await {
         Ok(entered) => {
             let cookie = gateway.cookies.pass(&show, &entered.shown.text);
             Ok((AppendHeaders([(SET_COOKIE, cookie)]), visit.to_place()).into_response())
         }
         Err(problem) if problem.status() == StatusCode::CONFLICT => Ok(visit.to_place()),
-        Err(problem) => {
-            let notice = match problem.word() {
-                "full" => Notice::Full,
-                _ => Notice::Busy,
-            };
-            visit.draw(problem.status(), Some(notice)).await
-        }
+        Err(problem) => match problem.word() {
+            "challenge-required" | "bad-proof" => {
+                let (token, ms) = new_wait(&gateway, &seen, &show);
+                visit.make_wait(WaitView { token, ms }).await
+            }
+            "full" => {
+                visit
+                    .draw(problem.status(), Told::Notice(Notice::Full))
+                    .await
+            }
+            _ => {
+                visit
+                    .draw(problem.status(), Told::Notice(Notice::Busy))
+                    .await
+            }
+        },
     }
 }
 
@@ -135,7 +155,7 @@ pub(crate) async fn leave(
     State(gateway): State<GatewayState>,
     ShowPath(show): ShowPath,
     query: Result<Query<PlaceQuery>, QueryRejection>,
-    headers: HeaderMap,
+    Headers(headers): Headers,
 ) -> Result<Response, Problem> {
     let query = readable(query);
     let visit = Visit::new(&gateway, &show, &query, &headers);
@@ -147,6 +167,13 @@ pub(crate) async fn leave(
     visit::give_up(&gateway, &seen, &shown.pass).await?;
     // The cookie stays: the page then says that the fan has left, and offers to join again.
     Ok(visit.to_place())
+}
+
+/// What came of the last click.
+enum Told {
+    Nothing,
+    Notice(Notice),
+    Wait(WaitView),
 }
 
 /// One browser without scripts.
@@ -180,10 +207,27 @@ impl<'a> Visit<'a> {
         (StatusCode::SEE_OTHER, [(LOCATION, place)]).into_response()
     }
 
+    /// The place page, whose form may come back after a while. It does not reload itself: that would
+    /// begin the wait anew.
+    async fn make_wait(&self, wait: WaitView) -> Result<Response, Problem> {
+        let seconds = wait.ms.div_ceil(1_000);
+        let drawn = self.draw(StatusCode::TOO_MANY_REQUESTS, Told::Wait(wait));
+        Ok(([(RETRY_AFTER, seconds.to_string())], drawn.await?).into_response())
+    }
+
     /// The place page as it stands.
-    async fn draw(&self, status: StatusCode, notice: Option<Notice>) -> Result<Response, Problem> {
+    async fn draw(&self, status: StatusCode, told: Told) -> Result<Response, Problem> {
         let seen = self.gateway.boards.find(self.show)?;
         let mut facts = self.facts(&seen);
+        let is_waiting = matches!(told, Told::Wait(_));
+        let notice = match told {
+            Told::Nothing => None,
+            Told::Notice(notice) => Some(notice),
+            Told::Wait(wait) => {
+                facts.wait = Some(wait);
+                None
+            }
+        };
         facts.notice = notice;
         let shown = self
             .gateway
@@ -203,6 +247,9 @@ impl<'a> Visit<'a> {
             }
             Ok(None) => {}
             Ok(Some(_)) | Err(_) => facts.notice = notice.or(Some(Notice::Void)),
+        }
+        if is_waiting {
+            facts.refresh = Refresh::Stopped;
         }
         let html = self.gateway.site.place_page(&facts);
         Ok((AppendHeaders(cookies), document(status, "no-store", html)).into_response())
@@ -232,6 +279,7 @@ impl<'a> Visit<'a> {
                 .pick(&board.settings.message)
                 .map(str::to_owned),
             notice: None,
+            wait: None,
             refresh: self.refresh(RELOAD_S),
         }
     }

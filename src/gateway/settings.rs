@@ -5,7 +5,10 @@ use std::net::SocketAddr;
 use ipnet::IpNet;
 use serde::Deserialize;
 
+use crate::base::limits::ANSWER_MS;
 use crate::limit;
+use crate::limit::gcra::Ladder;
+use crate::token::challenge::LEVEL_MAX;
 
 /// `[gateway]`: the listener and its patience.
 #[derive(Debug, Clone, Deserialize)]
@@ -40,6 +43,84 @@ pub struct Settings {
     pub drain_ms: u64,
     /// How often one may ask.
     pub limits: limit::Settings,
+    /// What who joins too often is asked for.
+    pub challenge: Challenging,
+}
+
+impl Settings {
+    /// The rates of joins.
+    pub fn ladder(&self) -> Ladder {
+        let ladder = Ladder::of(&self.limits);
+        match self.challenge.always {
+            true => ladder.with_nothing_free(),
+            false => ladder,
+        }
+    }
+}
+
+/// `[gateway.challenge]`: what a join has to show where its prefix is over the limit.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Challenging {
+    /// Whether every join is challenged, and not only those over the limit.
+    pub always: bool,
+    /// How hard it is at least.
+    pub level_min: u8,
+    /// How hard it gets, shortly before joins are refused.
+    pub level_max: u8,
+    /// How long an answer counts.
+    pub answer_ms: u64,
+    /// How long those wait who have no scripts.
+    pub wait_ms: u64,
+}
+
+impl Default for Challenging {
+    fn default() -> Self {
+        Self {
+            always: false,
+            level_min: 2,
+            level_max: LEVEL_MAX,
+            answer_ms: 120_000,
+            wait_ms: 20_000,
+        }
+    }
+}
+
+impl Challenging {
+    /// The first rule that the settings break.
+    ///
+    /// # Errors
+    /// A sentence that names key and value.
+    pub fn check(&self) -> Result<(), String> {
+        let (least, most) = (self.level_min, self.level_max);
+        if most < least || LEVEL_MAX < most {
+            return Err(format!(
+                "challenge.level_min ({least}) must be at most challenge.level_max ({most}), and that \
+                 at most {LEVEL_MAX}"
+            ));
+        }
+        if !ANSWER_MS.contains(&self.answer_ms) {
+            let (ms, least, most) = (self.answer_ms, ANSWER_MS.start(), ANSWER_MS.end());
+            return Err(format!(
+                "challenge.answer_ms ({ms}) must be {least} to {most}"
+            ));
+        }
+        if self.answer_ms < self.wait_ms {
+            let (wait, answer) = (self.wait_ms, self.answer_ms);
+            return Err(format!(
+                "challenge.wait_ms ({wait}) must be at most challenge.answer_ms ({answer}), which a \
+                 reader then has to press the button"
+            ));
+        }
+        Ok(())
+    }
+
+    /// How hard a challenge is for a prefix that has used up so much, in thousandths.
+    pub fn level(&self, used_milli: u64) -> u8 {
+        let range = u64::from(self.level_max - self.level_min);
+        let more = (used_milli * (range + 1) / 1_000).min(range);
+        self.level_min + u8::try_from(more).unwrap_or_default()
+    }
 }
 
 impl Default for Settings {
@@ -59,6 +140,68 @@ impl Default for Settings {
             cors_origins: Vec::new(),
             drain_ms: 10_000,
             limits: limit::Settings::default(),
+            challenge: Challenging::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fuller_a_prefix_the_harder_the_challenge() {
+        let challenging = Challenging {
+            level_min: 2,
+            level_max: 5,
+            ..Challenging::default()
+        };
+        let levels = [0, 249, 250, 500, 999, 1_000].map(|used| challenging.level(used));
+        assert_eq!(levels, [2, 2, 3, 4, 5, 5]);
+        let one = Challenging {
+            level_max: 2,
+            ..challenging
+        };
+        assert_eq!([0, 1_000].map(|used| one.level(used)), [2, 2]);
+    }
+
+    #[test]
+    fn challenges_that_cannot_be_meant_are_refused() {
+        let good = Challenging::default();
+        good.check().unwrap();
+        for (settings, names) in [
+            (
+                Challenging {
+                    level_min: 6,
+                    level_max: 5,
+                    ..good
+                },
+                "challenge.level_min (6)",
+            ),
+            (
+                Challenging {
+                    level_max: 8,
+                    ..good
+                },
+                "challenge.level_min (2)",
+            ),
+            (
+                Challenging {
+                    answer_ms: 10,
+                    ..good
+                },
+                "challenge.answer_ms (10)",
+            ),
+            (
+                Challenging {
+                    wait_ms: 130_000,
+                    ..good
+                },
+                "challenge.wait_ms (130000)",
+            ),
+        ] {
+            let says = settings.check().unwrap_err();
+            assert!(says.starts_with(names), "{says}");
         }
     }
 }

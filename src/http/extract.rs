@@ -2,6 +2,7 @@
 //!
 //! An extractor that fails answers with a [`Problem`] that never repeats what was sent.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams};
@@ -59,7 +60,8 @@ fn is_json(headers: &HeaderMap) -> bool {
     essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
-fn unread(error: &axum::Error) -> Problem {
+/// Why a body could not be read, as a problem: 413, 408 or 400.
+pub fn unread(error: &axum::Error) -> Problem {
     let source = std::error::Error::source(error);
     if source.is_some_and(|source| source.is::<LengthLimitError>()) {
         return too_large();
@@ -91,6 +93,32 @@ pub fn too_large() -> Problem {
         "too-large",
         "The body is too long.",
     )
+}
+
+/// What stands in the variable parts of a path, in the order of the route.
+#[derive(Debug)]
+pub struct Path<T>(pub T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = axum::extract::Path::from_request_parts(parts, state).await;
+        path.map(|axum::extract::Path(path)| Self(path))
+            .map_err(|_| Problem::bad_request("bad-id", "An identifier is malformed."))
+    }
+}
+
+/// The headers of a request, taken and not copied: whatever is extracted after them finds none.
+#[derive(Debug)]
+pub struct Headers(pub HeaderMap);
+
+impl<S: Send + Sync> FromRequestParts<S> for Headers {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
+        Ok(Self(std::mem::take(&mut parts.headers)))
+    }
 }
 
 /// The `{show}` of a route.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::{Map, Value, json};
 
 /// A refusal or a failure as the client sees it.
@@ -19,6 +19,7 @@ pub struct Problem {
     title: &'static str,
     retry_after_s: Option<u64>,
     members: Map<String, Value>,
+    headers: Vec<(HeaderName, HeaderValue)>,
     cause: Option<Cause>,
 }
 
@@ -35,6 +36,7 @@ impl Problem {
             title,
             retry_after_s: None,
             members: Map::new(),
+            headers: Vec::new(),
             cause: None,
         }
     }
@@ -107,6 +109,16 @@ impl Problem {
         self
     }
 
+    /// Adds headers to the answer.
+    #[must_use]
+    pub fn with_headers(
+        mut self,
+        headers: impl IntoIterator<Item = (HeaderName, HeaderValue)>,
+    ) -> Self {
+        self.headers.extend(headers);
+        self
+    }
+
     /// Attaches the failure behind the problem, for the log.
     #[must_use]
     pub fn caused_by(mut self, cause: impl Into<anyhow::Error>) -> Self {
@@ -150,6 +162,7 @@ impl IntoResponse for Problem {
         if let Some(seconds) = self.retry_after_s {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
+        headers.extend(self.headers);
         if let Some(cause) = self.cause {
             response.extensions_mut().insert(cause);
         }

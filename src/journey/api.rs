@@ -1,12 +1,13 @@
 //! `GET /admin/v1/orders/{order}/journey`: where an order stopped, as facts and as text.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::Serialize;
 
 use crate::base::ids::OrderId;
+use crate::http::extract::Path;
 use crate::http::problem::Problem;
 use crate::journey::Journeys;
 use crate::journey::fold::Journey;

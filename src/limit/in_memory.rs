@@ -31,6 +31,7 @@ enum Key {
 
 #[derive(Debug)]
 struct Counts {
+    limit: Limit,
     limiter: DefaultKeyedRateLimiter<Key>,
     asked: AtomicU64,
     crowded: AtomicBool,
@@ -40,7 +41,6 @@ struct Counts {
 #[derive(Debug)]
 pub struct InMemory {
     anything: Counts,
-    join: Counts,
     fan: Counts,
     gated: Counts,
     strangers_max: usize,
@@ -53,7 +53,6 @@ impl InMemory {
     pub fn new(settings: &Settings) -> Self {
         Self {
             anything: Counts::new(settings.anything),
-            join: Counts::new(settings.join),
             fan: Counts::new(settings.fan),
             gated: Counts::new(settings.gated),
             strangers_max: settings.strangers_max,
@@ -79,7 +78,7 @@ impl InMemory {
 
     /// Forgets counts that no longer matter. Twice is as good as once.
     pub fn step(&self) {
-        for counts in [&self.anything, &self.join, &self.fan, &self.gated] {
+        for counts in [&self.anything, &self.fan, &self.gated] {
             counts.limiter.retain_recent();
             counts.look(self.strangers_max);
         }
@@ -88,7 +87,6 @@ impl InMemory {
     fn counts(&self, asking: Asking) -> &Counts {
         match asking {
             Asking::Anything(_) => &self.anything,
-            Asking::Join(_) => &self.join,
             Asking::Fan(_) => &self.fan,
             Asking::Gated(_) => &self.gated,
         }
@@ -100,6 +98,7 @@ impl Counts {
         let at_least_one = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
         let quota = Quota::per_second(at_least_one(limit.per_s));
         Self {
+            limit,
             limiter: RateLimiter::keyed(quota.allow_burst(at_least_one(limit.burst))),
             asked: AtomicU64::new(0),
             crowded: AtomicBool::new(false),
@@ -114,6 +113,10 @@ impl Counts {
 
 #[async_trait]
 impl Limiter for InMemory {
+    fn limit(&self, asking: Asking) -> Limit {
+        self.counts(asking).limit
+    }
+
     async fn ask(&self, asking: Asking) -> Verdict {
         let counts = self.counts(asking);
         if counts.asked.fetch_add(1, Ordering::Relaxed) % LOOK_EVERY == LOOK_EVERY - 1 {

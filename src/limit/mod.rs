@@ -1,40 +1,40 @@
 //! How often somebody may ask: the port, the rules and who a rule counts.
 
+pub mod gcra;
 pub mod in_memory;
+pub mod joins_in_memory;
+pub mod joins_in_redis;
+pub mod prefix;
+pub mod settings;
 
 use std::fmt::Debug;
-use std::net::IpAddr;
 
 use async_trait::async_trait;
-use serde::Deserialize;
 
-use crate::base::ids::{FanId, TicketId};
+use crate::base::ids::{FanId, ShowId, TicketId};
+use crate::limit::gcra::Entry;
+use crate::limit::prefix::{Prefix, Prefixes};
 
-/// Who asks for what. One count each.
+pub use crate::limit::settings::{Limit, Settings};
+
+/// Who asks for what, but for joins. One count each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Asking {
-    /// Anything, from a client's prefix.
+    /// Anything, from a client's narrowest prefix.
     Anything(Prefix),
-    /// A number, from a client's prefix.
-    Join(Prefix),
     /// Anything of their own: place, status, leaving.
     Fan(FanId),
     /// Something behind the gate, with this ticket.
     Gated(TicketId),
 }
 
-/// The network that a client's address belongs to: one customer, as far as we can tell. An IPv4
-/// address counts alone, an IPv6 address by its /64.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Prefix(u128);
-
-impl Prefix {
-    /// The prefix of an address.
-    pub fn of(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            // 2001:db8::/32 is documentation's, so no client is taken for another.
-            IpAddr::V4(v4) => Self((0x2001_0db8 << 96) | u128::from(u32::from(v4))),
-            IpAddr::V6(v6) => Self(u128::from(v6) >> 64 << 64),
+impl Asking {
+    /// The limit's name, in settings, headers and metrics.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Anything(_) => "anything",
+            Self::Fan(_) => "fan",
+            Self::Gated(_) => "gated",
         }
     }
 }
@@ -51,85 +51,43 @@ pub enum Verdict {
     },
 }
 
-/// Counts who asks for what.
+/// Counts who asks for what, in this process.
 #[async_trait]
 pub trait Limiter: Send + Sync + Debug {
     /// Counts one request and says whether it is one too many. A refused one is not counted.
     async fn ask(&self, asking: Asking) -> Verdict;
+
+    /// What counts for those who ask for this.
+    fn limit(&self, asking: Asking) -> Limit;
 }
 
-/// So many a second on average, and so many at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Limit {
-    /// Requests a second in the long run.
-    pub per_s: u32,
-    /// Requests at once after a pause.
-    pub burst: u32,
+/// Somebody who wants a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Joiner {
+    /// Where they come from.
+    pub from: Prefixes,
+    /// The proof that they show, already verified.
+    pub proof: Option<Proof>,
 }
 
-/// The limits, each with its reason.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Settings {
-    /// All requests of a prefix: a flood guard only, for behind one carrier's address wait thousands
-    /// who poll.
-    pub anything: Limit,
-    /// Joins of a prefix: a household or an office may join at once, a farm may not.
-    pub join: Limit,
-    /// Requests of one fan: pages poll every few seconds.
-    pub fan: Limit,
-    /// Gated requests with one ticket: somebody who chooses seats in a hurry.
-    pub gated: Limit,
-    /// Strangers that are counted one by one, for each limit. Beyond, they share counts.
-    pub strangers_max: usize,
+/// A proof that counts once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Proof {
+    /// Which one it is.
+    pub id: [u8; 16],
+    /// How long it must be remembered: until it would not be accepted any more.
+    pub ttl_ms: u64,
 }
 
-impl Default for Settings {
-    fn default() -> Self {
-        let limit = |per_s, burst| Limit { per_s, burst };
-        Self {
-            anything: limit(500, 2_000),
-            join: limit(10, 60),
-            fan: limit(4, 20),
-            gated: limit(10, 30),
-            strangers_max: 4_000_000,
-        }
-    }
+/// Counts joins, across gateways where these share a store.
+#[async_trait]
+pub trait Joins: Send + Sync + Debug {
+    /// Counts one join of a show, and says what becomes of it; spends its proof if it passes. It
+    /// always answers: where the store is away, this process counts by itself.
+    async fn ask(&self, show: &ShowId, joiner: Joiner) -> Entry;
 }
 
-impl Settings {
-    /// The first rule that the limits break.
-    ///
-    /// # Errors
-    /// A sentence that names key and value.
-    pub fn check(&self) -> Result<(), String> {
-        for (key, limit) in [
-            ("anything", self.anything),
-            ("join", self.join),
-            ("fan", self.fan),
-            ("gated", self.gated),
-        ] {
-            if limit.per_s == 0 || limit.burst == 0 {
-                return Err(format!(
-                    "limits.{key} must have per_s and burst of at least 1"
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_prefix_is_one_customer() {
-        let prefix = |text: &str| Prefix::of(text.parse().unwrap());
-        assert_eq!(prefix("1.2.3.4"), prefix("::ffff:1.2.3.4"));
-        assert_ne!(prefix("1.2.3.4"), prefix("1.2.3.5"));
-        assert_eq!(prefix("2a00:1:2:3::1"), prefix("2a00:1:2:3:ffff::9"));
-        assert_ne!(prefix("2a00:1:2:3::1"), prefix("2a00:1:2:4::1"));
-    }
+/// A wait in seconds, rounded up; at least one.
+pub fn seconds_of(wait_us: u64) -> u64 {
+    wait_us.div_ceil(1_000_000).max(1)
 }

@@ -6,7 +6,7 @@
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::extract::{DefaultBodyLimit, State};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
@@ -15,7 +15,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::base::limits::BODY_BYTES_MAX;
 use crate::base::time::Timestamp;
-use crate::http::extract::too_large;
+use crate::http::extract::{Path, too_large};
 use crate::http::layers::body_max;
 use crate::http::problem::Problem;
 use crate::orders::caller::Caller;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::base::ids::ShowId;
 use crate::base::time::Timestamp;
+use crate::http::extract::Path;
 use crate::http::problem::Problem;
 use crate::orders::api::{outcome, refused, respond};
 use crate::orders::rules::Refusal;

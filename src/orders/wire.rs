@@ -93,6 +93,9 @@ fn best(section: String, quantity: u32) -> Result<Wish, Problem> {
     if !(1..=SEATS_PER_HOLD_MAX).contains(&quantity) {
         return Err(too_many_or_few());
     }
+    if !is_name(&section) {
+        return Err(unprocessable(NOWHERE));
+    }
     Ok(Wish::Best { section, quantity })
 }
 
@@ -101,13 +104,22 @@ fn named(seats: Vec<String>) -> Result<Wish, Problem> {
     if !(1..=SEATS_PER_HOLD_MAX).contains(&count) {
         return Err(too_many_or_few());
     }
-    if seats.iter().any(|seat| SEAT_NAME_BYTES_MAX < seat.len()) {
-        return Err(unprocessable("There are no such seats."));
+    if !seats.iter().all(|seat| is_name(seat)) {
+        return Err(unprocessable(NOWHERE));
     }
     if seats.iter().collect::<BTreeSet<_>>().len() < seats.len() {
         return Err(unprocessable("A seat is named twice."));
     }
     Ok(Wish::Named(seats))
+}
+
+const NOWHERE: &str = "There are no such seats.";
+
+/// Whether a section or a seat can be called that. What cannot never gets to the database: PostgreSQL
+/// takes no NUL in a text, and SQLite does.
+fn is_name(name: &str) -> bool {
+    let plain = |b| matches!(b, b' '..=b'~');
+    (1..=SEAT_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(plain)
 }
 
 fn too_many_or_few() -> Problem {

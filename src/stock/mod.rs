@@ -9,6 +9,6 @@ pub mod in_postgres;
 pub mod in_sqlite;
 pub mod step;
 pub mod store;
-pub mod used;
+pub mod turns;
 
 mod in_sql;

@@ -78,6 +78,16 @@ pub fn limited(limit: &'static str) {
     counter!("catraca_limited_total", "limit" => limit).increment(1);
 }
 
+/// `catraca_joins_counted_alone_total`: joins that a gateway counted by itself, because Redis did not.
+pub fn joins_counted_alone() {
+    counter!("catraca_joins_counted_alone_total").increment(1);
+}
+
+/// `catraca_challenge_total{outcome}`: challenges by what became of them.
+pub fn challenge(outcome: &'static str) {
+    counter!("catraca_challenge_total", "outcome" => outcome).increment(1);
+}
+
 /// `catraca_eta_error_ratio`: how far the wait was from the middle of the range shown at join, as a
 /// share of that middle; measured at the claim.
 pub fn eta_error(ratio: f64) {
@@ -196,8 +206,8 @@ pub fn redis_redirect() {
     counter!("catraca_redis_redirects_total").increment(1);
 }
 
-/// `catraca_batch_calls_total{kind}`, `catraca_batch_asks_total{kind}`: calls to the room and what was
-/// asked with them; the second by the first is how much one call carries.
+/// `catraca_batch_calls_total{kind}`, `catraca_batch_asks_total{kind}`: calls with what many fans
+/// ask at once, and what was asked with them; the second by the first is how much one call carries.
 pub fn batch(kind: &'static str, asks: usize) {
     counter!("catraca_batch_calls_total", "kind" => kind).increment(1);
     let asks = u64::try_from(asks).unwrap_or(u64::MAX);

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::base::ids::{Edition, FanId, Number, ShowId, TicketId};
 use crate::base::secret::Secret;
+use crate::token::account::Account;
 use crate::token::hmac;
 
 /// Bytes a root secret must have at least.
@@ -136,10 +137,34 @@ impl KeyRing {
         ]))
     }
 
+    /// The fan that an account of the shop stands for, so that it has one place wherever it joins.
+    /// `turn` counts the turns of that account in this edition, from 0.
+    pub fn fan_of_account(
+        &self,
+        show: &ShowId,
+        edition: Edition,
+        account: &Account,
+        turn: u32,
+    ) -> FanId {
+        FanId(self.id(&[
+            b"seller",
+            show.as_str().as_bytes(),
+            &edition.0.to_be_bytes(),
+            account.issuer.as_bytes(),
+            account.subject.as_bytes(),
+            &turn.to_be_bytes(),
+        ]))
+    }
+
     /// The secret shared with the upstream of this name where the operator set none.
     pub fn upstream_secret(&self, upstream: &str) -> Secret {
         let bytes = derive(&self.root, &[b"upstream", upstream.as_bytes()]);
         Secret::new(crate::token::encode(&bytes))
+    }
+
+    /// A key for what lives no longer than minutes, and so need not rotate.
+    pub(crate) fn short_lived(&self, what: &'static str) -> [u8; 32] {
+        derive(&self.root, &[b"short-lived", what.as_bytes()])
     }
 
     pub(crate) fn signing(&self) -> &Keys {

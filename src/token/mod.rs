@@ -1,12 +1,16 @@
-//! What we sign: passes and receipts for the line, tickets for the gate, assertions for upstreams.
+//! What we sign: passes and receipts for the line, tickets for the gate, assertions for upstreams,
+//! challenges and waits before a join; and what a shop signs for us: its accounts.
 //!
 //! All of it is pure, given a key and a time. Keys come from one root secret (`keyring.rs`).
 
+pub mod account;
 pub mod assertion;
+pub mod challenge;
 pub mod keyring;
 pub mod pass;
 pub mod receipt;
 pub mod ticket;
+pub mod wait;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -272,3 +272,32 @@ test("garbage in the memory heals by one question", async () => {
   assert.equal(w.count("status"), 1);
   assert.deepEqual([w.state(), w.visit.facts(w.now).position], ["waiting", 47]);
 });
+
+test("a challenge is answered, and the join asked again with the same key", async () => {
+  const refused = {
+    status: 429, retryAfterMs: 60_000,
+    body: { type: "urn:catraca:problem:challenge-required", challenge: "C" },
+  };
+  const join = (key, proof) => (proof === "proof of C" ? ok(JOINED) : refused);
+  const w = world({ answers: { join } });
+  w.visit.answering = async (challenge) => {
+    assert.equal(w.visit.facts(w.now).notice, "check");
+    return `proof of ${challenge}`;
+  };
+  await w.run(2_000);
+  const joins = w.asked.filter(([name]) => name === "join");
+  assert.deepEqual(joins.map(([, , proof]) => proof), [undefined, "proof of C"]);
+  assert.equal(new Set(joins.map(([, key]) => key)).size, 1);
+  assert.deepEqual([w.state(), w.visit.facts(w.now).notice], ["waiting", null]);
+});
+
+test("a browser that can do no sums waits as it is told", async () => {
+  const refused = {
+    status: 429, retryAfterMs: 20_000,
+    body: { type: "urn:catraca:problem:challenge-required", challenge: "C" },
+  };
+  const w = world({ answers: { join: () => refused } });
+  w.visit.answering = async () => { throw new Error("no"); };
+  await w.run(60_000);
+  assert.ok(2 <= w.count("join") && w.count("join") <= 4, `${w.count("join")}`);
+});

@@ -2,9 +2,10 @@
 //! it gets through with in time.
 //!
 //! What an upstream cannot answer in time it works on in vain. So it begins with a few, and gets more
-//! only while answers take less than half of their deadline; a deadline that is missed halves the
-//! number, and from then on it grows by one for each round of answers, as TCP does it. Whoever does
-//! not fit is told so at once, and what was accepted is answered in time.
+//! only while answers take less than a quarter of their deadline: by the time that an answer shows how
+//! long the way is, it may be twice as long. A deadline that is missed halves the number, and from then
+//! on it grows by one for each round of answers, as TCP does it. Whoever does not fit is told so at
+//! once, and what was accepted is answered in time.
 
 use std::time::Duration;
 
@@ -51,7 +52,7 @@ impl Share {
     /// A request was answered after `took` of the `deadline` that it had. More are allowed only where
     /// there was time enough, and where what is allowed is made use of.
     pub(crate) fn answered(&mut self, took: Duration, deadline: Duration) {
-        if deadline < 2 * took || 2 * self.in_flight < self.allowed {
+        if deadline < 4 * took || 2 * self.in_flight < self.allowed {
             return;
         }
         let more = match self.cut_at {
@@ -77,8 +78,8 @@ mod tests {
     use super::*;
 
     const DEADLINE: Duration = Duration::from_secs(10);
-    const SOON: Duration = Duration::from_secs(5);
-    const BARELY: Duration = Duration::from_secs(6);
+    const SOON: Duration = Duration::from_secs(2);
+    const BARELY: Duration = Duration::from_secs(3);
 
     fn at(seconds: u64) -> Duration {
         Duration::from_secs(seconds)

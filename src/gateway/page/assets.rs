@@ -19,8 +19,33 @@ pub struct Asset {
 }
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
+const STYLE: &str = "text/css; charset=utf-8";
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
 const FOR_NOW: &str = "public, max-age=60";
+
+/// What answers a challenge: loaded only by those who are asked.
+const CHALLENGE: [(&str, &str, &str); 4] = [
+    (
+        "altcha.js",
+        SCRIPT,
+        include_str!("../../../web/vendor/altcha/altcha.min.js"),
+    ),
+    (
+        "altcha.css",
+        STYLE,
+        include_str!("../../../web/vendor/altcha/altcha.css"),
+    ),
+    (
+        "altcha-worker.js",
+        SCRIPT,
+        include_str!("../../../web/vendor/altcha/worker.js"),
+    ),
+    (
+        "challenge.js",
+        SCRIPT,
+        include_str!("../../../web/challenge.js"),
+    ),
+];
 
 /// Our files, each by its plain name: `page.js`.
 #[derive(Debug)]
@@ -49,7 +74,7 @@ impl Assets {
         );
         assets.add(
             "page.css",
-            "text/css; charset=utf-8",
+            STYLE,
             text(include_str!("../../../web/page.css")),
         );
         for language in Language::ALL {
@@ -65,6 +90,9 @@ impl Assets {
             SCRIPT,
             text(include_str!("../../../web/draw.js")),
         );
+        for (name, content_type, content) in CHALLENGE {
+            assets.add(name, content_type, text(content));
+        }
         assets.add("say.js", SCRIPT, text(include_str!("../../../web/say.js")));
         assets.add(
             "visit.js",

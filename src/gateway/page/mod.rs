@@ -26,12 +26,14 @@ use crate::gateway::page::view::Screen;
 
 pub use crate::gateway::page::assets::Asset;
 pub use crate::gateway::page::language::Language;
-pub use crate::gateway::page::view::{DrawView, Notice, PlaceState, PlaceView, Refresh};
+pub use crate::gateway::page::view::{DrawView, Notice, PlaceState, PlaceView, Refresh, WaitView};
 
-/// `Content-Security-Policy` of both pages: our own files and nothing inline.
+/// `Content-Security-Policy` of both pages: our own files and nothing inline. What makes markup or
+/// starts a worker must say so by name: the widget that shows a challenge, and our use of it.
 pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; \
     style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; \
-    frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
+    frame-ancestors 'none'; require-trusted-types-for 'script'; \
+    trusted-types catraca-challenge svelte-trusted-html";
 
 /// `Cache-Control` of the waiting page. The place page is `no-store`.
 pub const WAITING_PAGE_CACHE_CONTROL: &str = "public, max-age=60";

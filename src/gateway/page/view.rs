@@ -45,8 +45,19 @@ pub struct PlaceView {
     pub message: Option<String>,
     /// What came of the fan's last click, where it did not come to what was asked for.
     pub notice: Option<Notice>,
+    /// What the fan has to wait for before they may join.
+    pub wait: Option<WaitView>,
     /// Whether the page reloads itself.
     pub refresh: Refresh,
+}
+
+/// A wait before a join.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitView {
+    /// What the form shows when it comes back.
+    pub token: String,
+    /// How long it takes.
+    pub ms: u64,
 }
 
 /// Where a fan stands. The words on the page's `data-state` are those of the API, and `none`.
@@ -132,7 +143,7 @@ pub(super) struct Screen {
     pub(super) help: &'static str,
     /// Names and what there is to say about them.
     pub(super) facts: Vec<(&'static str, String)>,
-    pub(super) notice: Option<&'static str>,
+    pub(super) notice: Option<String>,
     pub(super) enter: Option<String>,
     /// What the button says, where the fan may join.
     pub(super) join: Option<&'static str>,
@@ -172,11 +183,13 @@ impl Screen {
             } else {
                 Vec::new()
             },
-            notice: view.notice.map(|notice| match notice {
-                Notice::Full => t.full,
-                Notice::Busy => t.busy,
-                Notice::Void => t.void,
-            }),
+            notice: match (&view.wait, view.notice) {
+                (Some(wait), _) => Some(timed(t.wait, wait.ms, t)),
+                (None, Some(Notice::Full)) => Some(t.full.to_owned()),
+                (None, Some(Notice::Busy)) => Some(t.busy.to_owned()),
+                (None, Some(Notice::Void)) => Some(t.void.to_owned()),
+                (None, None) => None,
+            },
             enter: view.state.enter().map(str::to_owned),
             join: view.state.join(t),
             is_kept: view.state.is_in_line(),

@@ -20,14 +20,14 @@ use crate::support::visitor::Visitor;
 const TOLD_MAX: Duration = Duration::from_secs(3 * 2);
 
 /// A whole system over a server of its own.
-struct Shop {
+pub(super) struct Shop {
     folder: tempfile::TempDir,
-    server: Server,
+    pub(super) server: Server,
     admin: Client,
 }
 
 impl Shop {
-    async fn open(url: &str) -> Self {
+    pub(super) async fn open(url: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let server = Server::up(folder.path(), &[("CATRACA__DATABASE__URL", url)]).await;
         let admin = Client::of(format!("http://{}", server.admin));
@@ -44,7 +44,7 @@ impl Shop {
         (status, body["database"].as_str().unwrap().to_owned())
     }
 
-    async fn is_ready(&self) {
+    pub(super) async fn is_ready(&self) {
         until("it is ready", || async {
             (self.readiness().await.0 == StatusCode::OK).then_some(())
         })
@@ -60,7 +60,7 @@ impl Shop {
     }
 
     /// A fan who is inside, of a show that has begun.
-    async fn visitor(&self) -> Visitor {
+    pub(super) async fn visitor(&self) -> Visitor {
         let document = settings(&json!({
             "ticket_ttl_ms": 120_000,
             "hold_ms": 60_000,
@@ -95,7 +95,7 @@ async fn create(folder: &Path, server: &Server, document: &Value) {
 }
 
 /// One try to set a seat aside: told soon, whatever the answer.
-async fn try_hold(visitor: &Visitor) -> StatusCode {
+pub(super) async fn try_hold(visitor: &Visitor) -> StatusCode {
     let asked = Instant::now();
     let wish = json!({ "section": "Floor", "quantity": 1 });
     let (status, answer) = visitor.try_ask("POST holds", &wish).await.unwrap();
@@ -108,7 +108,7 @@ async fn try_hold(visitor: &Visitor) -> StatusCode {
 }
 
 /// Seats are free again for whoever tries until it works.
-async fn holds_again(visitor: &Visitor) {
+pub(super) async fn holds_again(visitor: &Visitor) {
     until("a seat can be held", || async {
         (try_hold(visitor).await != StatusCode::SERVICE_UNAVAILABLE).then_some(())
     })
@@ -116,7 +116,7 @@ async fn holds_again(visitor: &Visitor) {
 }
 
 /// Events and what they tell of stand and fall together.
-async fn nothing_is_half(connection: &mut PgConnection) {
+pub(super) async fn nothing_is_half(connection: &mut PgConnection) {
     let half: i64 = sqlx::query_scalar(
         "select (select count(*) from holds h where not exists
                   (select 1 from outbox o where o.aggregateid = h.hold_id))

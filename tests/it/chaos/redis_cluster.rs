@@ -13,7 +13,7 @@ use crate::chaos::site::Site;
 use crate::contract::room::joining;
 use crate::model::world::{new_room, settings};
 use crate::support::free_port;
-use crate::support::need::{Need, REDIS, VALKEY};
+use crate::support::need::{Need, on_both};
 use crate::support::redis::Server;
 use crate::support::sale::SHOW;
 use crate::support::until;
@@ -165,13 +165,8 @@ impl Move<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn shows_live_on_every_node_of_redis_and_are_listed_wherever_the_list_is() {
-    shows_live_everywhere(&REDIS).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn shows_live_on_every_node_of_valkey_and_are_listed_wherever_the_list_is() {
-    shows_live_everywhere(&VALKEY).await;
+async fn shows_live_on_every_node_and_are_listed_wherever_the_list_is() {
+    on_both(shows_live_everywhere).await;
 }
 
 async fn shows_live_everywhere(need: &Need) {
@@ -227,13 +222,8 @@ async fn shows_live_everywhere(need: &Need) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sale_on_redis_goes_on_wherever_its_slot_is() {
-    a_sale_goes_on(&REDIS).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sale_on_valkey_goes_on_wherever_its_slot_is() {
-    a_sale_goes_on(&VALKEY).await;
+async fn a_sale_goes_on_wherever_its_slot_is() {
+    on_both(a_sale_goes_on).await;
 }
 
 async fn a_sale_goes_on(need: &Need) {

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::chaos::joiners::Joiners;
 use crate::chaos::site::Site;
 use crate::support::cut::{Cut, Still};
-use crate::support::need::{Need, REDIS, VALKEY};
+use crate::support::need::{Need, on_both};
 use crate::support::redis::Server;
 use crate::support::sale::SHOW;
 use crate::support::until;
@@ -104,11 +104,6 @@ async fn joins_flood_and_stand_still(need: &Need) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ticks_on_redis_never_wait_behind_joins() {
-    joins_flood_and_stand_still(&REDIS).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ticks_on_valkey_never_wait_behind_joins() {
-    joins_flood_and_stand_still(&VALKEY).await;
+async fn ticks_never_wait_behind_joins() {
+    on_both(joins_flood_and_stand_still).await;
 }

@@ -8,7 +8,7 @@ use http::StatusCode;
 use redis::Connection;
 
 use crate::chaos::site::Site;
-use crate::support::need::{Need, REDIS, VALKEY};
+use crate::support::need::{Need, on_both};
 use crate::support::redis::Server;
 use crate::support::until;
 
@@ -26,6 +26,11 @@ const REFUSALS: &[Outage] = &[
         reason: "too_few_replicas",
         begins: &[&["CONFIG", "SET", "min-replicas-to-write", "1"]],
         ends: &[&["CONFIG", "SET", "min-replicas-to-write", "0"]],
+    },
+    Outage {
+        reason: "slow",
+        begins: &[&["CLIENT", "PAUSE", "60000", "WRITE"]],
+        ends: &[&["CLIENT", "UNPAUSE"]],
     },
     Outage {
         reason: "evicts",
@@ -110,13 +115,13 @@ async fn is_back(site: &Site) {
     assert_eq!(site.status(pass).await.body["place"], before["place"]);
 }
 
-async fn outages(need: &Need, outages: &[Outage]) {
+async fn refusals(need: &Need) {
     let Some(server) = Server::start(need) else {
         return;
     };
     let site = Site::open(&server.url(), &[]).await;
     let mut hand = server.connection();
-    for outage in outages {
+    for outage in REFUSALS {
         tell(&mut hand, outage.begins);
         is_out(&site, outage.reason).await;
         tell(&mut hand, outage.ends);
@@ -126,18 +131,17 @@ async fn outages(need: &Need, outages: &[Outage]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn refusals_of_redis_have_a_name_and_an_end() {
-    outages(&REDIS, REFUSALS).await;
+async fn refusals_have_a_name_and_an_end() {
+    on_both(refusals).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn refusals_of_valkey_have_a_name_and_an_end() {
-    outages(&VALKEY, REFUSALS).await;
+async fn a_server_that_is_occupied_or_reads_only_is_waited_for() {
+    on_both(is_occupied_or_reads_only).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_that_is_occupied_or_reads_only_is_waited_for() {
-    let Some(server) = Server::start(&REDIS) else {
+async fn is_occupied_or_reads_only(need: &Need) {
+    let Some(server) = Server::start(need) else {
         return;
     };
     let site = Site::open(&server.url(), &[]).await;
@@ -164,8 +168,12 @@ async fn a_redis_that_is_occupied_or_reads_only_is_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_that_stands_still_or_goes_away_is_waited_for() {
-    let Some(server) = Server::start(&REDIS) else {
+async fn a_server_that_stands_still_or_goes_away_is_waited_for() {
+    on_both(stands_still_or_goes_away).await;
+}
+
+async fn stands_still_or_goes_away(need: &Need) {
+    let Some(server) = Server::start(need) else {
         return;
     };
     let site = Site::open(&server.url(), &[]).await;
@@ -180,7 +188,7 @@ async fn a_redis_that_stands_still_or_goes_away_is_waited_for() {
     // With nothing in it: what fans have in their hands and SQL knows is put back.
     let settings = ["--maxmemory-policy", "noeviction"];
     let server = until("the port is free", || async {
-        Server::start_on(&REDIS, [port], &settings)
+        Server::start_on(need, [port], &settings)
     })
     .await;
     is_back(&site).await;
@@ -204,13 +212,8 @@ async fn cannot_write_its_file(need: &Need) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_that_cannot_write_its_file_is_waited_for() {
-    cannot_write_its_file(&REDIS).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_valkey_that_cannot_write_its_file_is_waited_for() {
-    cannot_write_its_file(&VALKEY).await;
+async fn a_server_that_cannot_write_its_file_is_waited_for() {
+    on_both(cannot_write_its_file).await;
 }
 
 async fn reads_its_file(need: &Need) {
@@ -242,18 +245,17 @@ async fn reads_its_file(need: &Need) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_that_reads_its_file_is_waited_for() {
-    reads_its_file(&REDIS).await;
+async fn a_server_that_reads_its_file_is_waited_for() {
+    on_both(reads_its_file).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_valkey_that_reads_its_file_is_waited_for() {
-    reads_its_file(&VALKEY).await;
+async fn a_full_server_takes_nobody_new_and_serves_those_it_has() {
+    on_both(is_full).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_redis_takes_nobody_new_and_serves_those_it_has() {
-    let Some(server) = Server::start(&REDIS) else {
+async fn is_full(need: &Need) {
+    let Some(server) = Server::start(need) else {
         return;
     };
     let site = Site::open(&server.url(), &[]).await;
@@ -284,7 +286,11 @@ async fn a_full_redis_takes_nobody_new_and_serves_those_it_has() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn foreign_data_is_an_error_and_no_guess() {
-    let Some(server) = Server::start(&REDIS) else {
+    on_both(has_foreign_data).await;
+}
+
+async fn has_foreign_data(need: &Need) {
+    let Some(server) = Server::start(need) else {
         return;
     };
     let site = Site::open(&server.url(), &[]).await;

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::chaos::joiners::Joiners;
 use crate::chaos::site::Site;
 use crate::chaos::watched::{Lone, Watched};
-use crate::support::need::{Need, REDIS, VALKEY};
+use crate::support::need::{Need, on_both};
 use crate::support::until;
 
 /// A failover is over in ten seconds; a busy machine may take three times that.
@@ -115,11 +115,6 @@ async fn fails_over(need: &Need) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_primary_of_redis_is_replaced_and_everything_goes_on_at_another() {
-    fails_over(&REDIS).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_primary_of_valkey_is_replaced_and_everything_goes_on_at_another() {
-    fails_over(&VALKEY).await;
+async fn a_primary_is_replaced_and_everything_goes_on_at_another() {
+    on_both(fails_over).await;
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use catraca::driver::redis::Settings;
+use catraca::limit::joins_in_redis;
 use catraca::room::in_redis::InRedis;
 use catraca::room::in_redis::scripts::{Name, ScriptClock};
 use catraca::room::model::command::{
@@ -201,6 +202,25 @@ fn users_of(name: Name) -> &'static [&'static str] {
         "Revoke" => &["catraca-admin"],
         word if GATEWAYS.contains(&word) => &["catraca-gateway"],
         _ => &["catraca-admitter"],
+    }
+}
+
+#[test]
+fn who_counts_joins_has_the_commands_and_keys_for_it() {
+    let users = std::fs::read_to_string(deployed("users.acl")).unwrap();
+    for user in ["catraca", "catraca-gateway"] {
+        let begins = format!("user {user} ");
+        let line = users.lines().find(|line| line.starts_with(&begins));
+        let may: BTreeSet<&str> = line.unwrap().split(' ').collect();
+        for part in joins_in_redis::TEXT.split("redis.call('").skip(1) {
+            let command = part.split('\'').next().unwrap().to_lowercase();
+            assert!(
+                may.contains(format!("+{command}").as_str()),
+                "{user} lacks {command}"
+            );
+        }
+        let is_open = may.contains("~catraca:{*}:*") || may.contains("~catraca:{*}:limit:*");
+        assert!(is_open, "{user} lacks the counts");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The admin API over SQLite: versions, roles, rules, audit.
+//! The admin API over either database: versions, roles, rules, audit.
 
 use std::sync::Arc;
 
@@ -7,13 +7,11 @@ use axum::body::Body;
 use catraca::admin::access::{Access, Operator, Role};
 use catraca::admin::health::Health;
 use catraca::admin::{Admin, router};
+use catraca::app::database::Database;
+use catraca::base::ids::IdSource;
 use catraca::base::time::{Clock, SystemClock};
-use catraca::driver::schema::CATRACA;
-use catraca::driver::sqlite::Sqlite;
 use catraca::room::Rooms;
 use catraca::room::in_memory::InMemory;
-use catraca::show::Store;
-use catraca::show::in_sqlite::InSqlite;
 use catraca::telemetry::Exposition;
 use catraca::telemetry::phase::Phase;
 use http::{Request, StatusCode};
@@ -22,9 +20,22 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tower::ServiceExt;
 
+use crate::support::database::{self, on_every_database};
+
+on_every_database! {
+    World:
+    a_show_is_created_changed_and_versioned,
+    a_rate_above_the_ceiling_is_refused_with_what_it_would_mean,
+    verbs_need_a_role_and_leave_an_audit_row,
+    readiness_names_what_fails,
+    what_was_sold_keeps_its_currency_and_something_stays_for_sale,
+    twenty_operators_at_once_all_get_their_change,
+    a_show_is_cancelled_by_an_admin_who_means_it,
+}
+
 pub(super) struct World {
     router: Router,
-    pub(super) db: Sqlite,
+    pub(super) db: Database,
     phase: watch::Sender<Phase>,
     _folder: tempfile::TempDir,
 }
@@ -33,13 +44,9 @@ pub(super) struct World {
 pub(super) type Answer = (StatusCode, Option<String>, Value);
 
 impl World {
-    pub(super) async fn open() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+    pub(super) async fn open(db: Database, folder: tempfile::TempDir) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let room = InMemory::open(&folder.path().join("room.db"), clock.clone())
-            .await
-            .unwrap();
-        let db = Sqlite::open(&folder.path().join("catraca.db"), CATRACA)
             .await
             .unwrap();
         let mut access = Access::default();
@@ -48,7 +55,7 @@ impl World {
             access.allow(Access::hash(&role.to_string()), Operator { name, role });
         }
         let (phase, seen) = watch::channel(Phase::Ready);
-        let shows: Arc<dyn Store> = Arc::new(InSqlite::new(db.clone()));
+        let shows = db.stores(&clock, &Arc::new(IdSource::random())).shows;
         let rooms = Rooms::new(Arc::new(room));
         let admin = Admin {
             access: Arc::new(access),
@@ -110,9 +117,7 @@ pub(super) fn settings() -> Value {
     .unwrap()
 }
 
-#[tokio::test]
-async fn a_show_is_created_changed_and_versioned() {
-    let world = World::open().await;
+async fn a_show_is_created_changed_and_versioned(world: World) {
     let (status, etag, body) = world
         .ask("admin", "PUT /admin/v1/shows/s", None, settings())
         .await;
@@ -122,10 +127,8 @@ async fn a_show_is_created_changed_and_versioned() {
         "{body}"
     );
     assert_eq!(body["settings"]["rate_max"], 60);
-    let stored: String = sqlx::query_scalar("select settings from shows")
-        .fetch_one(&world.db.read)
-        .await
-        .unwrap();
+    let stored = database::all::<(String,)>(&world.db, "select settings from shows").await;
+    let (stored,) = &stored[0];
     assert!(stored.contains(r#""amount":390.10,"#), "{stored}");
 
     let again = world
@@ -161,9 +164,7 @@ async fn a_show_is_created_changed_and_versioned() {
     assert_eq!(list["shows"][0]["room"]["state"], "unfenced");
 }
 
-#[tokio::test]
-async fn a_rate_above_the_ceiling_is_refused_with_what_it_would_mean() {
-    let world = World::open().await;
+async fn a_rate_above_the_ceiling_is_refused_with_what_it_would_mean(world: World) {
     world
         .ask("admin", "PUT /admin/v1/shows/s", None, settings())
         .await;
@@ -197,9 +198,7 @@ async fn a_rate_above_the_ceiling_is_refused_with_what_it_would_mean() {
     }
 }
 
-#[tokio::test]
-async fn verbs_need_a_role_and_leave_an_audit_row() {
-    let world = World::open().await;
+async fn verbs_need_a_role_and_leave_an_audit_row(world: World) {
     world
         .ask("admin", "PUT /admin/v1/shows/s", None, settings())
         .await;
@@ -236,10 +235,7 @@ async fn verbs_need_a_role_and_leave_an_audit_row() {
         assert_eq!(status, expected, "{token} {line}: {body}");
     }
     let rows: Vec<(String, String, String)> =
-        sqlx::query_as("select who, role, action from audit order by id")
-            .fetch_all(&world.db.read)
-            .await
-            .unwrap();
+        database::all(&world.db, "select who, role, action from audit order by id").await;
     let row = |who: &str, role: &str, action: &str| (who.into(), role.into(), action.into());
     assert_eq!(
         rows,
@@ -250,9 +246,7 @@ async fn verbs_need_a_role_and_leave_an_audit_row() {
     );
 }
 
-#[tokio::test]
-async fn readiness_names_what_fails() {
-    let world = World::open().await;
+async fn readiness_names_what_fails(world: World) {
     let ready = world.ask("", "GET /readyz", None, json!({})).await;
     assert_eq!(
         (ready.0, &ready.2["database"]),
@@ -275,9 +269,7 @@ async fn readiness_names_what_fails() {
     );
 }
 
-#[tokio::test]
-async fn what_was_sold_keeps_its_currency_and_something_stays_for_sale() {
-    let world = World::open().await;
+async fn what_was_sold_keeps_its_currency_and_something_stays_for_sale(world: World) {
     let made = world.ask("admin", "PUT /admin/v1/shows/s", None, settings());
     assert_eq!(made.await.0, StatusCode::CREATED);
     let dollars = r#"{"sections": [{"name": "B", "seats": 600, "price": {"amount": 90.00, "currency": "USD"}}]}"#;
@@ -295,9 +287,7 @@ async fn what_was_sold_keeps_its_currency_and_something_stays_for_sale() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn twenty_operators_at_once_all_get_their_change() {
-    let world = World::open().await;
+async fn twenty_operators_at_once_all_get_their_change(world: World) {
     let made = world.ask("admin", "PUT /admin/v1/shows/s", None, settings());
     assert_eq!(made.await.0, StatusCode::CREATED);
     let changes = (1..=20).map(|capacity| {
@@ -313,9 +303,7 @@ async fn twenty_operators_at_once_all_get_their_change() {
     assert_eq!(etag.as_deref(), Some("\"21\""));
 }
 
-#[tokio::test]
-async fn a_show_is_cancelled_by_an_admin_who_means_it() {
-    let world = World::open().await;
+async fn a_show_is_cancelled_by_an_admin_who_means_it(world: World) {
     let made = world.ask("admin", "PUT /admin/v1/shows/s", None, settings());
     assert_eq!(made.await.0, StatusCode::CREATED);
     let cancel = "POST /admin/v1/shows/s/cancel";

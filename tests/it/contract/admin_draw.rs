@@ -4,10 +4,14 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::contract::admin::{World, settings};
+use crate::support::database::{self, on_every_database};
 
-#[tokio::test]
-async fn a_draw_is_decided_at_creation_and_its_secret_is_nobody_elses() {
-    let world = World::open().await;
+on_every_database! {
+    World:
+    a_draw_is_decided_at_creation_and_its_secret_is_nobody_elses,
+}
+
+async fn a_draw_is_decided_at_creation_and_its_secret_is_nobody_elses(world: World) {
     let mut draw = settings();
     draw["draw"] = json!(true);
     draw["beacon"] = json!("drand quicknet, round 912");
@@ -37,22 +41,17 @@ async fn a_draw_is_decided_at_creation_and_its_secret_is_nobody_elses() {
         assert!(body["type"].as_str().unwrap().ends_with(word), "{body}");
     }
     let (secret, seal) = ("5e".repeat(32), "c0".repeat(32));
-    sqlx::query("insert into draws (show, edition, secret, commitment) values ('gala', 1, ?, ?)")
-        .bind(&secret)
-        .bind(&seal)
-        .execute(&world.db.write)
-        .await
-        .unwrap();
+    let draw = format!(
+        "insert into draws (show, edition, secret, commitment) values ('gala', 1, '{secret}', '{seal}')"
+    );
+    database::run(&world.db, &draw).await;
     let (answered, _, body) = world.ask("operator", enter, None, beacon("5f")).await;
     assert_eq!(answered, 409);
     assert!(
         body["type"].as_str().unwrap().ends_with("draw-not-frozen"),
         "{body}"
     );
-    sqlx::query("update draws set size = 9")
-        .execute(&world.db.write)
-        .await
-        .unwrap();
+    database::run(&world.db, "update draws set size = 9").await;
     for (value, status) in [("5f", 200), ("5f", 200), ("60", 409)] {
         let (answered, _, body) = world.ask("operator", enter, None, beacon(value)).await;
         assert_eq!(answered, status, "{body}");
@@ -63,10 +62,7 @@ async fn a_draw_is_decided_at_creation_and_its_secret_is_nobody_elses() {
         body["draw"],
         json!({"commitment": seal, "secret": "***", "size": 9, "beacon_value": "5f", "seed": null})
     );
-    sqlx::query("update draws set seed = commitment")
-        .execute(&world.db.write)
-        .await
-        .unwrap();
+    database::run(&world.db, "update draws set seed = commitment").await;
     let (_, _, body) = world.ask("viewer", read, None, Value::Null).await;
     assert_eq!(
         body["draw"]["secret"],

@@ -1,28 +1,53 @@
-//! Confirmed orders end their admissions, whoever is away meanwhile.
+//! What the shop decides about turns reaches the rooms, whoever is away meanwhile.
 
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use catraca::base::ids::{FanId, ShowId};
-use catraca::event::Event;
+use catraca::base::time::Timestamp;
+use catraca::event::{Event, HoldPlaced};
 use catraca::log::consume::Consuming;
-use catraca::room::model::command::{Command, Consumed, Outcome};
+use catraca::room::model::command::{Command, Outcome, RoomState};
+use catraca::room::model::{State, apply};
 use catraca::room::{self, Rooms};
-use catraca::stock::used::{GROUP, Used};
+use catraca::stock::turns::{GROUP, Turns};
 
-use crate::contract::desk::{Desk, facts};
+use crate::contract::desk::{Desk, T0, facts};
+use crate::model::world::{new_room, settings};
 use crate::support::database::on_every_database;
 
 on_every_database! {
     Desk:
     a_confirmed_order_uses_its_fans_turn_once_the_room_is_back,
+    a_hold_prolongs_its_fans_turn_by_the_time_that_is_left,
 }
 
-/// A room that remembers whose turns are used, and can be away.
-#[derive(Debug, Default)]
+/// A room that remembers what it was told, and can be away. Its time is an hour behind.
+#[derive(Debug)]
 struct Room {
     away: Mutex<bool>,
-    used: Mutex<Vec<FanId>>,
+    state: Mutex<State>,
+    told: Mutex<Vec<Command>>,
+}
+
+const ROOM_TIME: Timestamp = Timestamp::from_unix_ms(1_799_996_400_000);
+
+impl Room {
+    fn open() -> Arc<Self> {
+        let mut state = State::default();
+        for step in new_room(settings(), RoomState::Open) {
+            apply(&mut state, ROOM_TIME, &Command::Mend(step));
+        }
+        Arc::new(Self {
+            away: Mutex::new(false),
+            state: Mutex::new(state),
+            told: Mutex::default(),
+        })
+    }
+
+    fn told(&self) -> Vec<Command> {
+        self.told.lock().unwrap().clone()
+    }
 }
 
 #[async_trait]
@@ -31,17 +56,10 @@ impl room::Store for Room {
         if *self.away.lock().unwrap() {
             return Err(room::StoreError::Unfenced);
         }
-        let Command::Consume { fan } = command else {
-            panic!("{command:?}");
-        };
-        let mut used = self.used.lock().unwrap();
-        let consumed = if used.contains(fan) {
-            Consumed::Before
-        } else {
-            Consumed::Now
-        };
-        used.push(*fan);
-        Ok(Outcome::Consumed(consumed))
+        if *command != Command::Board {
+            self.told.lock().unwrap().push(command.clone());
+        }
+        Ok(apply(&mut self.state.lock().unwrap(), ROOM_TIME, command))
     }
 
     async fn shows(&self) -> Result<Vec<ShowId>, room::StoreError> {
@@ -49,13 +67,13 @@ impl room::Store for Room {
     }
 }
 
-fn using(desk: &Desk, room: &Arc<Room>) -> Consuming<Used> {
-    let used = Used::new(Rooms::new(room.clone()), desk.inbox());
-    Consuming::new(used, desk.log(), desk.inbox(), desk.time())
+fn telling(desk: &Desk, room: &Arc<Room>) -> Consuming<Turns> {
+    let turns = Turns::new(Rooms::new(room.clone()), desk.inbox(), desk.time());
+    Consuming::new(turns, desk.log(), desk.inbox(), desk.time())
 }
 
 async fn a_confirmed_order_uses_its_fans_turn_once_the_room_is_back(desk: Desk) {
-    let room = Arc::new(Room::default());
+    let room = Room::open();
     let order = facts(desk.order());
     let fan: FanId = order.customer.id.parse().unwrap();
     desk.write(Event::OrderPlaced(order.clone()), 1).await;
@@ -63,7 +81,7 @@ async fn a_confirmed_order_uses_its_fans_turn_once_the_room_is_back(desk: Desk) 
     desk.relay_all().await;
 
     *room.away.lock().unwrap() = true;
-    let mut away = using(&desk, &room);
+    let mut away = telling(&desk, &room);
     for _ in 0..20 {
         desk.clock.advance_ms(1_000);
         away.step().await.unwrap();
@@ -72,10 +90,33 @@ async fn a_confirmed_order_uses_its_fans_turn_once_the_room_is_back(desk: Desk) 
 
     *room.away.lock().unwrap() = false;
     desk.clock.advance_ms(60_000);
-    using(&desk, &room).step().await.unwrap();
-    assert_eq!(*room.used.lock().unwrap(), [fan]);
-    using(&desk, &room).step().await.unwrap();
-    assert_eq!(room.used.lock().unwrap().len(), 1, "the offset is kept");
+    telling(&desk, &room).step().await.unwrap();
+    assert_eq!(room.told(), [Command::Consume { fan }]);
+    telling(&desk, &room).step().await.unwrap();
+    assert_eq!(room.told().len(), 1, "the offset is kept");
     let lag = desk.log().lag(GROUP).await.unwrap();
     assert_eq!(lag.iter().map(|lag| lag.records).sum::<u64>(), 0);
+}
+
+/// The room is told by its own time; of a hold that is over, it is not told at all.
+async fn a_hold_prolongs_its_fans_turn_by_the_time_that_is_left(desk: Desk) {
+    let room = Room::open();
+    let fan = FanId([7; 16]);
+    for lasts_ms in [240_000, 1_000] {
+        let order = facts(desk.order());
+        let hold = HoldPlaced {
+            hold_id: desk.ids.hold(T0),
+            show_id: order.event.id,
+            seats: order.seats,
+            total: order.total,
+            expires_at: T0.plus_ms(lasts_ms),
+            fan_id: fan,
+        };
+        desk.write(Event::HoldPlaced(hold), 1).await;
+    }
+    desk.relay_all().await;
+    desk.clock.advance_ms(1_000);
+    telling(&desk, &room).step().await.unwrap();
+    let until = ROOM_TIME.plus_ms(239_000 + 30_000);
+    assert_eq!(room.told(), [Command::Extend { fan, until }]);
 }

@@ -1,29 +1,61 @@
-//! The admitter on the embedded room, on Redis, and on SQLite: shows are born, ticked, copied and mended.
+//! The admitter on the embedded room and on Redis, and on either database: shows are born, ticked, copied and mended.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use catraca::admitter::Admitter;
+use catraca::app::database::Database;
 use catraca::base::ids::{Edition, FanId, Generation, IdSource, ShowId};
 use catraca::base::time::{Clock, SystemClock};
-use catraca::driver::schema::CATRACA;
-use catraca::driver::sqlite::Sqlite;
 use catraca::room::in_memory::InMemory;
 use catraca::room::in_redis::InRedis;
 use catraca::room::model::command::RoomState;
 use catraca::room::model::command::{Joining, Origin, Stock};
 use catraca::room::model::outcome::{Claimed, Joined};
 use catraca::room::{self, Rooms};
-use catraca::show::in_sqlite::InSqlite;
 use catraca::show::{Change, Put, Store};
+use tempfile::TempDir;
 use tokio::sync::Notify;
 
+use crate::support::database::{self, on_every_database};
 use crate::support::need::REDIS;
 use crate::support::redis::Server;
 
 /// Longest wait for anything here.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+on_every_database! {
+    Site:
+    a_show_is_born_opens_and_its_ledger_is_copied,
+    a_show_is_born_on_redis,
+    the_last_seat_is_sold,
+    a_room_whose_journal_is_lost_is_mended_from_the_copied_ledger,
+    a_room_that_redis_has_lost_is_mended_from_the_copied_ledger,
+}
+
+/// Where an admitter works: a database, and a folder for the room's journal.
+struct Site {
+    db: Database,
+    folder: TempDir,
+}
+
+impl Site {
+    async fn open(db: Database, folder: TempDir) -> Self {
+        Self { db, folder }
+    }
+
+    /// With the embedded room.
+    async fn world(&self) -> World {
+        let room = embedded(self.folder.path()).await;
+        World::on(&self.db, room)
+    }
+}
+
+async fn embedded(folder: &Path) -> Arc<dyn room::Store> {
+    let room = InMemory::open(&folder.join("room.db"), Arc::new(SystemClock)).await;
+    Arc::new(room.unwrap())
+}
 
 pub(super) struct World {
     pub(super) rooms: Rooms,
@@ -35,18 +67,17 @@ pub(super) struct World {
 
 impl World {
     pub(super) async fn open(folder: &Path) -> Self {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let room = InMemory::open(&folder.join("room.db"), clock).await;
-        Self::open_on(folder, Arc::new(room.unwrap())).await
+        Self::open_on(folder, embedded(folder).await).await
     }
 
     pub(super) async fn open_on(folder: &Path, room: Arc<dyn room::Store>) -> Self {
+        Self::on(&database::in_sqlite(folder).await, room)
+    }
+
+    fn on(db: &Database, room: Arc<dyn room::Store>) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let db = Sqlite::open(&folder.join("catraca.db"), CATRACA)
-            .await
-            .unwrap();
         let rooms = Rooms::new(room);
-        let shows: Arc<dyn Store> = Arc::new(InSqlite::new(db));
+        let shows = db.stores(&clock, &Arc::new(IdSource::random())).shows;
         let nudge = Arc::new(Notify::new());
         let admitter = Admitter::new(
             rooms.clone(),
@@ -150,20 +181,16 @@ impl World {
 const SHOW: &str = r#"{"name": "Show", "rate": 50, "capacity": 3,
     "sections": [{"name": "B", "seats": 2, "price": {"amount": 1, "currency": "BRL"}}]}"#;
 
-#[tokio::test]
-async fn a_show_is_born_opens_and_its_ledger_is_copied() {
-    let folder = tempfile::tempdir().unwrap();
-    is_born(World::open(folder.path()).await).await;
+async fn a_show_is_born_opens_and_its_ledger_is_copied(site: Site) {
+    is_born(site.world().await).await;
 }
 
-#[tokio::test]
-async fn a_show_is_born_on_redis() {
+async fn a_show_is_born_on_redis(site: Site) {
     let Some(server) = Server::start(&REDIS) else {
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
     let room = InRedis::connect(&server.url()).await.unwrap();
-    is_born(World::open_on(folder.path(), Arc::new(room)).await).await;
+    is_born(World::on(&site.db, Arc::new(room))).await;
 }
 
 async fn is_born(mut world: World) {
@@ -195,10 +222,8 @@ async fn is_born(mut world: World) {
     assert_eq!(world.rooms.board(&world.show).await.unwrap().live, 2);
 }
 
-#[tokio::test]
-async fn the_last_seat_is_sold() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut world = World::open(folder.path()).await;
+async fn the_last_seat_is_sold(site: Site) {
+    let mut world = site.world().await;
     world.create(SHOW).await;
     world.verb(RoomState::Open).await;
     let stock = |version, free, held, sold| Stock {
@@ -256,26 +281,22 @@ async fn the_last_seat_is_sold() {
     assert_eq!(refused, Joined::Refused(RoomState::SoldOut));
 }
 
-#[tokio::test]
-async fn a_room_whose_journal_is_lost_is_mended_from_the_copied_ledger() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut world = World::open(folder.path()).await;
+async fn a_room_whose_journal_is_lost_is_mended_from_the_copied_ledger(site: Site) {
+    let mut world = site.world().await;
     let fan = world.admit_and_copy().await;
     drop(world);
     for file in ["room.db", "room.db-wal", "room.db-shm"] {
-        let _missing = std::fs::remove_file(folder.path().join(file));
+        let _missing = std::fs::remove_file(site.folder.path().join(file));
     }
-    is_mended(World::open(folder.path()).await, fan).await;
+    is_mended(site.world().await, fan).await;
 }
 
-#[tokio::test]
-async fn a_room_that_redis_has_lost_is_mended_from_the_copied_ledger() {
+async fn a_room_that_redis_has_lost_is_mended_from_the_copied_ledger(site: Site) {
     let Some(server) = Server::start(&REDIS) else {
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
     let room = InRedis::connect(&server.url()).await.unwrap();
-    let mut world = World::open_on(folder.path(), Arc::new(room)).await;
+    let mut world = World::on(&site.db, Arc::new(room));
     let fan = world.admit_and_copy().await;
     let mut connection = server.connection();
     redis::cmd("FLUSHALL").exec(&mut connection).unwrap();

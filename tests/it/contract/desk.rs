@@ -44,13 +44,6 @@ impl Desk {
         }
     }
 
-    /// One on SQLite, for cases about time: they take so many steps that a server is slow.
-    pub(crate) async fn at_home() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let db = database::in_sqlite(folder.path()).await;
-        Self::open(db, folder).await
-    }
-
     /// Another one on the same backend.
     pub(crate) async fn another(&self) -> Self {
         let folder = tempfile::tempdir().unwrap();

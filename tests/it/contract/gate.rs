@@ -89,6 +89,21 @@ impl Ask {
         self
     }
 
+    /// As it goes over a connection that serves this one request.
+    pub(crate) async fn bytes(&self) -> Vec<u8> {
+        let (parts, body) = self.request().into_parts();
+        let body = to_bytes(body, usize::MAX).await.unwrap();
+        let mut text = format!("{} {} HTTP/1.1\r\n", parts.method, parts.uri);
+        text += &format!("host: shop\r\ncontent-length: {}\r\n", body.len());
+        for (name, value) in &parts.headers {
+            text += &format!("{name}: {}\r\n", value.to_str().unwrap());
+        }
+        text += "connection: close\r\n\r\n";
+        let mut bytes = text.into_bytes();
+        bytes.extend(body);
+        bytes
+    }
+
     fn request(&self) -> Request<Body> {
         let asserted = Asserted {
             fan: self.fan,

@@ -26,7 +26,13 @@ on_every_database! {
     a_restart_grants_no_new_attempts,
     a_provider_that_asks_for_patience_gets_it_and_no_attempt_is_spent,
     a_mailbox_that_cannot_be_written_is_down_not_poisoned,
+    while_the_provider_is_down_nothing_is_set_aside_and_later_all_is_sent,
+    a_provider_that_comes_back_is_found_although_one_event_still_fails,
 }
+
+/// How long a provider is down: some probes of the breaker, and no more, for each is many questions
+/// to the database.
+const DOWN_MS: u64 = 6 * BREAKER_OPEN_MS;
 
 async fn an_event_five_times_is_one_mail(desk: Desk) {
     let mailbox = desk.mailbox().await;
@@ -167,9 +173,7 @@ async fn a_restart_grants_no_new_attempts(desk: Desk) {
     assert_eq!(desk.count("select attempts from dead_letters").await, 4);
 }
 
-#[tokio::test]
-async fn while_the_provider_is_down_nothing_is_set_aside_and_later_all_is_sent() {
-    let desk = Desk::at_home().await;
+async fn while_the_provider_is_down_nothing_is_set_aside_and_later_all_is_sent(desk: Desk) {
     for failure in [transient(), away()] {
         let desk = desk.another().await;
         let mut orders = Vec::new();
@@ -180,10 +184,10 @@ async fn while_the_provider_is_down_nothing_is_set_aside_and_later_all_is_sent()
         desk.relay_all().await;
         let provider = Provider::of(&desk, Mood::Fails(failure));
         let mut consuming = desk.notifying(provider.clone());
-        let down = run(&desk, &mut consuming, 120_000).await;
+        let down = run(&desk, &mut consuming, DOWN_MS).await;
         assert_eq!((down.handled, down.set_aside), (0, 0));
         let tries = provider.tried.lock().unwrap().len() as u64;
-        let probes = 120_000 / BREAKER_OPEN_MS + 1;
+        let probes = DOWN_MS / BREAKER_OPEN_MS + 1;
         assert!(tries <= u64::from(BREAKER_FAILURES_MAX) + probes, "{tries}");
         provider.becomes(Mood::Well);
         let up = run(&desk, &mut consuming, BREAKER_OPEN_MS + 1_000).await;
@@ -192,9 +196,7 @@ async fn while_the_provider_is_down_nothing_is_set_aside_and_later_all_is_sent()
     }
 }
 
-#[tokio::test]
-async fn a_provider_that_comes_back_is_found_although_one_event_still_fails() {
-    let desk = Desk::at_home().await;
+async fn a_provider_that_comes_back_is_found_although_one_event_still_fails(desk: Desk) {
     let poisoned = confirm(&desk, 0).await;
     for partition in 1..PARTITIONS {
         confirm(&desk, partition).await;
@@ -202,7 +204,7 @@ async fn a_provider_that_comes_back_is_found_although_one_event_still_fails() {
     desk.relay_all().await;
     let provider = Provider::of(&desk, Mood::Fails(away()));
     let mut consuming = desk.notifying(provider.clone());
-    run(&desk, &mut consuming, 60_000).await;
+    run(&desk, &mut consuming, DOWN_MS).await;
     provider.becomes(Mood::FailsFor(poisoned, transient()));
     let total = run(&desk, &mut consuming, 60_000).await;
     assert_eq!((total.handled, total.set_aside), (5, 1));

@@ -10,7 +10,9 @@ use catraca::orders::rules::order::Placed;
 use futures_util::future::join;
 
 use crate::contract::shop::{Shop, fan_id};
-use crate::contract::shop_home::{Home, on_every_database};
+use crate::contract::shop_home::{Db, Home, on_every_database};
+use crate::support::postgres::connect;
+use crate::support::until;
 
 on_every_database!(
     i7_of_two_at_once_neither_is_told_that_there_is_nothing,
@@ -38,8 +40,9 @@ async fn begin(shop: &Shop, round: u64) -> Claimed {
     }
 }
 
-/// I1: killed before the commit, the same request succeeds once its mark has lapsed; killed after
-/// it, before the answer went out, the same request gets the same answer. One order either way.
+/// Killed before the statement, the same request succeeds once its mark has lapsed; killed after it,
+/// before the answer went out, the same request gets the same answer. Killed while the statement runs,
+/// it is one or the other, for the server may finish what nobody waits for. One order in any case.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn i1_a_killed_process_is_one_order() {
     let Some(home) = Home::postgres().await else {
@@ -52,7 +55,7 @@ async fn i1_a_killed_process_is_one_order() {
     let hold = shop.hold(1, 2).await.unwrap();
     let request = shop.place_order(1, hold.id, None);
 
-    killed(url, "before");
+    killed(url, "before").await;
     assert_eq!(shop.store.begin(&key(0)).await.unwrap(), Begun::InProgress);
     let orders = "select count(*) as orders from orders";
     assert_eq!(shop.db.rows(orders, &[]).await[0].number("orders"), 0);
@@ -60,7 +63,7 @@ async fn i1_a_killed_process_is_one_order() {
     let claimed = begin(&shop, 0).await;
     shop.store.release_key(&claimed).await.unwrap();
 
-    killed(url, "after");
+    killed(url, "after").await;
     let Begun::Replay(answer) = shop.store.begin(&key(0)).await.unwrap() else {
         panic!("what was committed is kept");
     };
@@ -71,8 +74,77 @@ async fn i1_a_killed_process_is_one_order() {
     shop.audit(10).await;
 }
 
+/// The same for a process that dies while its statement waits for the row that somebody has locked.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_killed_inside_its_statement_is_one_order() {
+    let Some(home) = Home::postgres().await else {
+        return;
+    };
+    let Home::Postgres(url) = &home else {
+        panic!("on PostgreSQL");
+    };
+    let shop = Shop::open(&home, &[("B", 10, false)]).await;
+    let hold = shop.hold(1, 2).await.unwrap();
+    let Db::Postgres(db) = &shop.db else {
+        panic!("on PostgreSQL");
+    };
+    let mut other = db.pool.begin().await.unwrap();
+    sqlx::query("select from holds for update")
+        .execute(&mut *other)
+        .await
+        .unwrap();
+    killed(url, "inside").await;
+    other.rollback().await.unwrap();
+
+    // The mark lapses, or the answer is there: the same request is answered in the end, with one order.
+    shop.clock.advance_ms(KEY_IN_FLIGHT_MS);
+    let request = shop.place_order(1, hold.id, None);
+    let answered = match shop.store.begin(&key(0)).await.unwrap() {
+        Begun::Proceed(claimed) => shop.store.place(&request, Some(&claimed)).await,
+        Begun::Replay(_) => shop.store.place(&request, None).await,
+        other => panic!("{other:?}"),
+    };
+    let order = answered.unwrap().unwrap().order().id;
+    assert_eq!(shop.events(&order.to_string()).await, ["OrderPlaced"]);
+    let orders = "select count(*) as orders from orders";
+    assert_eq!(shop.db.rows(orders, &[]).await[0].number("orders"), 1);
+    shop.audit(10).await;
+}
+
+/// And for one that dies inside a transaction: nothing of it remains.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_killed_inside_its_transaction_leaves_nothing() {
+    let Some(home) = Home::postgres().await else {
+        return;
+    };
+    let Home::Postgres(url) = &home else {
+        panic!("on PostgreSQL");
+    };
+    let shop = Shop::open(&home, &[("B", 10, true)]).await;
+    let hold = shop.hold(1, 2).await.unwrap();
+    killed(url, "holding").await;
+    let before = (8, 2, 0);
+    let free = || async { (shop.stock().await == before).then_some(()) };
+    until("its transaction is gone", free).await;
+    shop.hold(2, 8).await.unwrap();
+    shop.order(1, hold.id).await.unwrap();
+    shop.audit(10).await;
+}
+
+/// Whether a statement waits for somebody's lock.
+async fn waits(url: &str) -> Option<()> {
+    let waits = "select count(*) from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock'";
+    let mut watching = connect(url).await;
+    let waits: i64 = sqlx::query_scalar(waits)
+        .fetch_one(&mut watching)
+        .await
+        .unwrap();
+    (0 < waits).then_some(())
+}
+
 /// Starts a process that goes as far as it is told, and kills it there.
-fn killed(url: &str, place: &str) {
+async fn killed(url: &str, place: &str) {
     let mut child: Child = Command::new(env::current_exe().unwrap())
         .args(["--exact", "contract::orders_crash::the_process_that_dies"])
         .args(["--nocapture", "--test-threads=1"])
@@ -84,6 +156,9 @@ fn killed(url: &str, place: &str) {
         .unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let reached = lines.any(|line| line.unwrap().contains(place));
+    if place == "inside" {
+        until("its statement waits", || waits(url)).await;
+    }
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(reached, "it came as far as that");
@@ -98,11 +173,32 @@ async fn the_process_that_dies() {
     let shop = Shop::open_again(&Home::Postgres(url)).await;
     let hold = shop.db.rows("select hold_id from holds", &[]).await[0].text("hold_id");
     let request = shop.place_order(1, hold.parse().unwrap(), None);
+    if place == "holding" {
+        return hold_and_wait(&shop, &place).await;
+    }
     let claimed = begin(&shop, 0).await;
+    if place == "inside" {
+        eprintln!("\n{place}");
+        drop(shop.store.place(&request, Some(&claimed)).await);
+    }
     if place == "after" {
         let placed = shop.store.place(&request, Some(&claimed)).await;
         assert!(matches!(placed, Ok(Ok(Placed::First(_)))), "{placed:?}");
     }
+    eprintln!("\n{place}");
+    std::future::pending::<()>().await;
+}
+
+/// Takes seats in a transaction that never ends.
+async fn hold_and_wait(shop: &Shop, place: &str) {
+    let Db::Postgres(db) = &shop.db else {
+        panic!("on PostgreSQL");
+    };
+    let mut tx = db.pool.begin().await.unwrap();
+    sqlx::query("update seats set state = 'held', hold_id = 'x' where state = 'free'")
+        .execute(&mut *tx)
+        .await
+        .unwrap();
     eprintln!("\n{place}");
     std::future::pending::<()>().await;
 }

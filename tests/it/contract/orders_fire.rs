@@ -1,6 +1,6 @@
 //! Stock under fire: crowds of buyers who want the same seats, give up, crash and come late. The
-//! short form runs with the other tests; `./dev drill fire` is the long one. H1 to H5 and H9 are the
-//! invariants of a seat map that the tests are named after.
+//! short form runs with the other tests; `./dev drill fire` is the long one. Tests are named after
+//! their invariants in docs/invariants.md.
 
 use std::collections::BTreeSet;
 use std::env;

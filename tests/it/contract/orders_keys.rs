@@ -17,6 +17,7 @@ on_every_database!(
     a_request_that_died_blocks_its_key_for_seconds,
     what_may_pass_does_not_stick_to_the_key,
     what_lasts_is_replayed_and_forgotten_after_a_day,
+    rules_that_change_change_no_answer_and_wear_out_no_key,
 );
 
 const ONE: &str = r#"{"section":"B","quantity":1}"#;
@@ -200,4 +201,30 @@ async fn what_lasts_is_replayed_and_forgotten_after_a_day(home: Home) {
     shop.clock.advance_ms(1);
     assert_eq!(shop.orders.expire().step().await.unwrap().keys, 1);
     assert_eq!(shop.send(order()).await.header("idempotent-replayed"), None);
+}
+
+/// What was answered is answered again, also where the shop would say otherwise by now; and what was
+/// refused for its form, or by a rule that has changed since, may be sent again with the same key.
+async fn rules_that_change_change_no_answer_and_wear_out_no_key(home: Home) {
+    let shop = Shop::open(&home, &[("B", 10, false)]).await;
+    let keyed = |key, body| post(1, "holds", body).header("idempotency-key", key);
+    let held = shop.send(keyed("held", ONE)).await;
+    assert_eq!(held.status, 201);
+    let malformed = r#"{"section":"C","quantity":11}"#;
+    assert_eq!(shop.send(keyed("again", malformed)).await.status, 422);
+    let elsewhere = r#"{"section":"C","quantity":1}"#;
+    let refused = shop.send(keyed("again", elsewhere)).await;
+    assert_ne!(refused.status, 201, "{}", refused.text);
+
+    shop.set(&[("C", 10, false)], 2).await;
+    let again = shop.send(keyed("held", ONE)).await;
+    assert_eq!((again.status.as_u16(), &again.text), (201, &held.text));
+    assert_eq!(again.header("idempotent-replayed"), Some("true"));
+    let taken = shop.send(keyed("again", elsewhere)).await;
+    assert_eq!(
+        (taken.status.as_u16(), taken.header("idempotent-replayed")),
+        (201, None),
+        "{}",
+        taken.text
+    );
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use catraca::base::ids::{IdSource, ShowId};
+use catraca::base::ids::{FanId, IdSource, ShowId};
 use catraca::base::limits::STOCK_REPEAT_MS;
 use catraca::base::time::Clock;
 use catraca::event::{Event, HoldPlaced, codec};
@@ -91,6 +91,7 @@ async fn hold(desk: &Desk) {
         seats: order.seats,
         total: order.total,
         expires_at: desk.clock.now(),
+        fan_id: FanId([7; 16]),
     });
     desk.write(event, 1).await;
     desk.relay_all().await;

@@ -67,7 +67,8 @@ struct Rest<'a> {
 }
 
 fn check(path: &str, text: &str, rest: &Rest<'_>) -> Findings {
-    let name = path.rsplit('/').next().unwrap().trim_end_matches(".lua");
+    let (folder, name) = path.trim_end_matches(".lua").rsplit_once('/').unwrap();
+    let folder = folder.rsplit('/').next().unwrap();
     let lines: Vec<&str> = text.lines().collect();
     let most = if name == "tick" {
         TICK_LINES_MAX
@@ -77,15 +78,17 @@ fn check(path: &str, text: &str, rest: &Rest<'_>) -> Findings {
     let mut findings = sizes(path, &lines, most);
     findings.extend(target(path, &lines, rest));
     let mut find = |line: usize, what: String| findings.push(format!("{path}:{line}: {what}"));
-    if !lines[0].starts_with(&format!("-- room/{name}: ")) {
-        find(1, format!("does not begin with `-- room/{name}: `"));
+    if !lines[0].starts_with(&format!("-- {folder}/{name}: ")) {
+        find(1, format!("does not begin with `-- {folder}/{name}: `"));
     }
     let named = head(&lines, "-- KEYS: ").map_or(0, |keys| keys.split(", ").count());
     let used = (1..=20)
         .rev()
         .find(|n| text.contains(&format!("KEYS[{n}]")));
-    let in_loops =
-        text.contains("KEYS[k]") || text.contains("KEYS[({") || text.contains("KEYS[put");
+    let in_loops = text.contains("KEYS[k]")
+        || text.contains("KEYS[key")
+        || text.contains("KEYS[({")
+        || text.contains("KEYS[put");
     if used.unwrap_or(0) != named && !in_loops || named < used.unwrap_or(0) {
         find(3, format!("names {named} keys and uses {used:?}"));
     }
@@ -131,14 +134,20 @@ fn module(name: &str) -> Option<String> {
 #[test]
 fn the_heads_of_the_scripts_tell_the_truth() {
     let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
-    let readers = read("src/room/in_redis/answer.rs") + &read("src/room/model/words.rs");
+    let readers = [
+        "room/in_redis/answer",
+        "room/model/words",
+        "limit/joins_in_redis",
+    ]
+    .map(|path| read(&format!("src/{path}.rs")))
+    .concat();
     let rest = Rest {
         readers: &readers,
         model: &module,
     };
     let paths = files("lua/room", "lua");
     assert!(10 < paths.len(), "{paths:?}");
-    for path in paths {
+    for path in paths.into_iter().chain(files("lua/limit", "lua")) {
         expect_none(&check(&path, &read(&path), &rest));
     }
     let parts = files("lua/part", "lua");

@@ -276,6 +276,7 @@ impl Sale {
             seats: vec![seat],
             total: price(),
             expires_at: at(244_000),
+            fan_id: fan,
         }))
         .await;
     }

@@ -4,6 +4,7 @@
 //! and with [`STRICT`] set, as in CI, it fails.
 
 use std::env;
+use std::future::Future;
 use std::path::{Path, PathBuf};
 
 /// Set by `./dev test` in CI: what is missing fails.
@@ -75,6 +76,16 @@ pub(crate) const NODE: Need = Need {
     variable: "CATRACA_NODE",
     programs: &["node"],
 };
+
+/// Plays the same on Redis and on Valkey, at the same time: such plays mostly wait. What is done is said,
+/// so that a failure has a name.
+pub(crate) async fn on_both<F: Future<Output = ()>>(play: impl Fn(&'static Need) -> F) {
+    let play = async |need: &'static Need| {
+        Box::pin(play(need)).await;
+        eprintln!("done on {}", need.what);
+    };
+    tokio::join!(play(&REDIS), play(&VALKEY));
+}
 
 impl Need {
     /// The program's path, or `None` where the asking test is to return at once.

@@ -19,6 +19,7 @@ use catraca::driver::postgres::Postgres;
 use catraca::driver::schema::POSTGRES as MIGRATIONS;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions, PgConnection};
+use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
 use crate::support::free_port;
@@ -64,6 +65,7 @@ pub(crate) struct Server {
     answers: BufReader<ChildStdout>,
     /// Where it listens.
     pub(crate) port: u16,
+    pid: String,
     programs: PathBuf,
     databases: AtomicU32,
     template: OnceCell<()>,
@@ -96,6 +98,24 @@ impl Server {
         panic!("PostgreSQL does not start");
     }
 
+    /// Another one that follows this one: a copy of all it has, and from then on of all it writes.
+    pub(crate) fn follow(&self, settings: &[&str]) -> Self {
+        for _ in 0..STARTS_MAX {
+            let folder = folder();
+            run(Command::new(self.programs.join("pg_basebackup"))
+                .args(["--host=127.0.0.1", "--username=catraca", "--no-sync"])
+                .args(["--write-recovery-conf", "--checkpoint=fast"])
+                .arg(format!("--port={}", self.port))
+                .arg("--pgdata")
+                .arg(folder.join("data")));
+            let mut server = Self::keep(&folder, &self.programs, settings);
+            if server.begin() {
+                return server;
+            }
+        }
+        panic!("PostgreSQL does not follow");
+    }
+
     fn keep(folder: &Path, programs: &Path, settings: &[&str]) -> Self {
         let port = free_port();
         let mut keeper = Command::new("sh");
@@ -121,6 +141,7 @@ impl Server {
             answers: BufReader::new(keeper.stdout.take().unwrap()),
             keeper,
             port,
+            pid: String::new(),
             programs: programs.to_owned(),
             databases: AtomicU32::new(0),
             template: OnceCell::new(),
@@ -129,7 +150,7 @@ impl Server {
 
     /// Starts it, again after [`Server::end`]; false where it does not answer.
     pub(crate) fn begin(&mut self) -> bool {
-        let pid = self.order("start");
+        self.pid = self.order("start");
         let end = Instant::now() + START_MAX;
         while Instant::now() < end {
             let mut ready = Command::new(self.programs.join("pg_isready"));
@@ -138,7 +159,7 @@ impl Server {
                 return true;
             }
             let mut alive = Command::new("kill");
-            let alive = alive.args(["-0", &pid]).stderr(Stdio::null()).status();
+            let alive = alive.args(["-0", &self.pid]).stderr(Stdio::null()).status();
             if !alive.unwrap().success() {
                 return false;
             }
@@ -150,6 +171,38 @@ impl Server {
     /// Ends it at once, as `pg_ctl stop -m immediate` does.
     pub(crate) fn end(&mut self) {
         assert_eq!(self.order("stop"), "stopped");
+    }
+
+    /// Lets no file grow beyond so many bytes, as if the disk were full: the server cannot tell the
+    /// difference, and no test needs a disk of its own. `None`: there is space again.
+    pub(crate) fn limit_files(&self, bytes: Option<u64>) {
+        let limit = bytes.map_or("unlimited".to_owned(), |bytes| bytes.to_string());
+        let limit = format!("--fsize={limit}:unlimited");
+        for pid in self.processes() {
+            let mut set = Command::new("prlimit");
+            // As its user: even root may lack the right. One that has ended needs no limit.
+            drop(
+                as_owner(set.args(["--pid", &pid, &limit]))
+                    .output()
+                    .unwrap(),
+            );
+        }
+    }
+
+    /// The server and its sessions, the server first: what it starts later is as it is.
+    fn processes(&self) -> Vec<String> {
+        let mut found = vec![self.pid.clone()];
+        for entry in fs::read_dir("/proc").unwrap() {
+            let entry = entry.unwrap();
+            let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else {
+                continue; // no process, or one that has ended
+            };
+            let (_, rest) = stat.rsplit_once(')').unwrap();
+            if rest.split(' ').nth(2) == Some(self.pid.as_str()) {
+                found.push(entry.file_name().into_string().unwrap());
+            }
+        }
+        found
     }
 
     fn order(&mut self, word: &str) -> String {
@@ -207,16 +260,26 @@ pub(crate) async fn execute(connection: &mut PgConnection, sql: &str) {
 }
 
 /// A new folder that the server's user may use. Root's own folders may be closed to it.
-fn folder() -> PathBuf {
+pub(crate) fn open_folder() -> TempDir {
     let folder = match owner() {
         None => tempfile::tempdir(),
         Some(_) => tempfile::tempdir_in("/tmp"),
     };
-    let folder = folder.unwrap().keep();
-    if let Some((uid, gid)) = owner() {
-        chown(&folder, Some(uid), Some(gid)).unwrap();
-    }
+    let folder = folder.unwrap();
+    give(folder.path());
     folder
+}
+
+/// One that the server's keeper removes.
+fn folder() -> PathBuf {
+    open_folder().keep()
+}
+
+/// Makes a file or a folder the server's user's.
+pub(crate) fn give(path: &Path) {
+    if let Some((uid, gid)) = owner() {
+        chown(path, Some(uid), Some(gid)).unwrap();
+    }
 }
 
 /// Whom the server runs as, where we are root: it refuses to be root.

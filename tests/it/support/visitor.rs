@@ -100,6 +100,21 @@ impl Visitor {
         (status.as_u16(), answer)
     }
 
+    /// Gives back whatever they hold, as far as anybody has the time to take it.
+    pub(crate) async fn release_all(&self) {
+        let wish = json!({ "section": "Floor", "quantity": 1 });
+        let (_, refused) = self.try_ask("POST holds", &wish).await.unwrap();
+        for hold in refused["holds"].as_array().into_iter().flatten() {
+            let what = format!("DELETE holds/{}", hold.as_str().unwrap());
+            self.try_ask(&what, &Value::Null).await.unwrap();
+        }
+    }
+
+    /// Somebody else at the same gateway, inside.
+    pub(crate) async fn another(&self) -> Self {
+        Self::join_by(self.client.clone()).await.inside().await
+    }
+
     /// Buys a hold.
     pub(crate) async fn order(&self, hold: &str, card: &str) -> (StatusCode, Value) {
         let order = json!({

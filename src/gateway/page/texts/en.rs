@@ -121,6 +121,13 @@ pub(super) const TEXTS: Texts = Texts {
     void: "This line was started anew, and your earlier place is no longer valid. Please join again.",
     missing_title: "There is no such sale here",
     missing_text: "Please check the address.",
+    // where many join from one network
+    wait: "Many people are joining from your network at once. Please wait {time}, then press the button again.",
+    check: "Many people are joining from your network at once, so your browser does a short sum first. There is nothing for you to do.",
+    check_label: "A short sum before you join",
+    check_verifying: "Your browser is calculating…",
+    check_verified: "Done",
+    check_error: "The sum did not come out. Please reload the page.",
     // what a fan can do
     leave: "Leave the line",
     leave_question: "Leave the line? Your place will be given up for good.",

@@ -121,6 +121,13 @@ pub(super) const TEXTS: Texts = Texts {
     void: "Esta fila se reinició y tu lugar anterior ya no vale. Vuelve a entrar, por favor.",
     missing_title: "Esta venta no existe",
     missing_text: "Revisa la dirección.",
+    // where many join from one network
+    wait: "Muchas personas de tu red se están uniendo a la vez. Espera {time} y vuelve a pulsar el botón.",
+    check: "Muchas personas de tu red se están uniendo a la vez, así que tu navegador hace antes un pequeño cálculo. No tienes que hacer nada.",
+    check_label: "Un pequeño cálculo antes de unirte",
+    check_verifying: "Tu navegador está calculando…",
+    check_verified: "Listo",
+    check_error: "El cálculo no salió bien. Recarga la página, por favor.",
     // what a fan can do
     leave: "Salir de la fila",
     leave_question: "¿Seguro que quieres salir? Perderás tu lugar definitivamente.",

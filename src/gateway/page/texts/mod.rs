@@ -166,6 +166,16 @@ pub(super) struct Texts {
     pub(super) void: &'static str,
     pub(super) missing_title: &'static str,
     pub(super) missing_text: &'static str,
+    // where many join from one network
+    /// Without scripts.
+    pub(super) wait: &'static str,
+    /// With scripts.
+    pub(super) check: &'static str,
+    /// On the widget.
+    pub(super) check_label: &'static str,
+    pub(super) check_verifying: &'static str,
+    pub(super) check_verified: &'static str,
+    pub(super) check_error: &'static str,
     // what a fan can do
     pub(super) leave: &'static str,
     pub(super) leave_question: &'static str,

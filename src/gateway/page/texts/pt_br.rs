@@ -121,6 +121,13 @@ pub(super) const TEXTS: Texts = Texts {
     void: "Esta fila foi reiniciada e seu lugar anterior não vale mais. Entre de novo, por favor.",
     missing_title: "Esta venda não existe",
     missing_text: "Confira o endereço.",
+    // where many join from one network
+    wait: "Muitas pessoas da sua rede estão entrando ao mesmo tempo. Aguarde {time} e aperte o botão de novo.",
+    check: "Muitas pessoas da sua rede estão entrando ao mesmo tempo, por isso seu navegador faz antes uma pequena conta. Você não precisa fazer nada.",
+    check_label: "Uma pequena conta antes de entrar",
+    check_verifying: "Seu navegador está calculando…",
+    check_verified: "Pronto",
+    check_error: "A conta não deu certo. Recarregue a página, por favor.",
     // what a fan can do
     leave: "Sair da fila",
     leave_question: "Quer mesmo sair da fila? Você perde o seu lugar de vez.",

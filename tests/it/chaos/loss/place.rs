@@ -18,6 +18,7 @@ use catraca::gateway::upstreams::{Gate, Upstream, orders_routes};
 use catraca::gateway::{Gateway, Parts, router};
 use catraca::http::server::{ServerSettings, serve};
 use catraca::limit::in_memory::InMemory as Limits;
+use catraca::limit::joins_in_memory::JoinsInMemory;
 use catraca::room::Rooms;
 use catraca::room::in_redis::InRedis;
 use catraca::room::model::command::{Board, RoomState};
@@ -165,6 +166,10 @@ impl Place {
             rooms: rooms(&self.way).await,
             keys: Arc::clone(&self.keys),
             limits: Arc::new(Limits::new(&settings.limits)),
+            joins: Arc::new(JoinsInMemory::new(
+                settings.ladder(),
+                settings.limits.strangers_max,
+            )),
             ids: Arc::new(IdSource::random()),
             clock: Arc::new(SystemClock),
             settings,

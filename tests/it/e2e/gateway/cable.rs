@@ -7,6 +7,8 @@ use crate::e2e::gateway::till::{HOLD_MS, Till};
 use crate::support::cut::Fault;
 
 const HOLD: &str = r#"{"section":"B","quantity":2}"#;
+/// How long a ticket lasts by itself.
+const TICKET_MS: u64 = 300_000;
 /// What the shop gives a buyer beyond the end of their hold.
 const GRACE_MS: u64 = 60_000;
 
@@ -95,6 +97,44 @@ async fn a_hold_whose_answer_was_lost_is_told_again_and_can_be_ordered() {
     }
     assert_eq!(till.count("select count(*) from holds").await, 8);
     assert_eq!(till.count("select count(*) from orders").await, 8);
+}
+
+/// The answer to a hold is lost, and with it what the shop said of the admission. The buyer comes back
+/// only when their ticket would be over: the event of the hold has told the room.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_comes_back_after_their_time_still_has_what_they_hold() {
+    let till = Till::open().await;
+    let ana = till.buyer().await;
+    till.cut.once(Fault::AfterRequest);
+    let lost = till.ask(&ana, "POST holds", &[], HOLD).await;
+    assert!(is_lost(lost.status), "{lost:?}");
+    till.tell_the_room().await;
+    till.wait_ms(TICKET_MS + 30_000).await;
+    let again = till.ask(&ana, "POST holds", &[], HOLD).await;
+    assert_eq!(again.word(), "too-many-holds");
+    till.wait_ms(HOLD_MS - TICKET_MS - 40_000).await;
+    let order = order(&again.json()["holds"][0]);
+    let placed = till.ask(&ana, "POST orders", &[], &order).await;
+    assert_eq!(placed.status, 201, "{placed:?}");
+}
+
+/// Time is given for what is held, and for nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn beyond_their_ticket_only_those_who_hold_seats_may_order() {
+    let till = Till::open().await;
+    let ana = till.buyer().await;
+    let held = till.ask(&ana, "POST holds", &[], HOLD).await.json();
+    let bia = till.buyer().await;
+    till.wait_ms(TICKET_MS + 1_000).await;
+    till.tell_the_room().await;
+    let refused = till.ask(&bia, "POST holds", &[], HOLD).await;
+    assert_eq!(
+        (refused.status, refused.word().as_str()),
+        (401, "ticket-required")
+    );
+    let order = order(&held["hold_id"]);
+    let placed = till.ask(&ana, "POST orders", &[], &order).await;
+    assert_eq!(placed.status, 201, "{placed:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

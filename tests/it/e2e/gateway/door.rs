@@ -14,6 +14,7 @@ use catraca::gateway::upstreams::{Gate, Route, RouteGate, Upstream, orders_route
 use catraca::gateway::{Gateway, GatewayState, Parts, router};
 use catraca::http::server::{ServerSettings, serve};
 use catraca::limit::in_memory::InMemory as Limits;
+use catraca::limit::joins_in_memory::JoinsInMemory;
 use catraca::room::in_memory::InMemory;
 use catraca::room::model::command::{Command, Configure, Outcome, RoomState};
 use catraca::room::{Rooms, Store, StoreError};
@@ -203,6 +204,10 @@ impl Door {
             rooms: rooms.clone(),
             keys: keys.clone(),
             limits: Arc::new(Limits::new(&plan.settings.limits)),
+            joins: Arc::new(JoinsInMemory::new(
+                plan.settings.ladder(),
+                plan.settings.limits.strangers_max,
+            )),
             ids: Arc::new(IdSource::seeded(1)),
             clock: clock.clone(),
             settings: plan.settings,

@@ -1,32 +1,285 @@
-//! Whoever asks too often is told when to come back; others are served.
+//! Whoever asks too often is told when to come back, and whoever joins too often is asked for a proof;
+//! others are served. The rows of the catalogue (A39, A40, C84–C88) are said beside their tests.
 
+use catraca::base::ids::{Edition, ShowId};
+use catraca::base::time::Timestamp;
 use catraca::limit::Limit;
+use catraca::token::challenge::{Challenge, solve};
+use serde_json::Value;
 
-use crate::e2e::gateway::door::{Door, Plan};
+use crate::e2e::gateway::door::{Answer, Door, Plan};
 
-async fn strict() -> Door {
+async fn planned(change: impl FnOnce(&mut Plan)) -> Door {
     let mut plan = Plan::default();
     let limit = Limit { per_s: 1, burst: 2 };
     let limits = &mut plan.settings.limits;
     (limits.join, limits.fan, limits.gated) = (limit, limit, limit);
+    plan.settings.challenge.level_min = 0;
+    change(&mut plan);
     Door::planned(plan).await
+}
+
+async fn strict() -> Door {
+    planned(|_| {}).await
+}
+
+/// A join from this address, with this answer if any.
+async fn join(door: &Door, address: &str, proof: Option<&str>) -> Answer {
+    let mut headers = vec![("x-forwarded-for", address)];
+    headers.extend(proof.map(|proof| ("x-catraca-proof", proof)));
+    door.join(&headers).await
+}
+
+/// How a door answers: the status and, where it is a problem, its word.
+fn said(answer: &Answer) -> (u16, String) {
+    let word = match answer.status {
+        200..400 => String::new(),
+        _ => answer.word(),
+    };
+    (answer.status, word)
+}
+
+fn refused(status: u16, word: &str) -> (u16, String) {
+    (status, word.to_owned())
+}
+
+/// Uses up what is free, and takes the challenge that follows.
+async fn challenged(door: &Door, address: &str) -> Value {
+    for _ in 0..3 {
+        let answer = join(door, address, None).await;
+        if answer.status == 429 {
+            assert_eq!(answer.word(), "challenge-required");
+            return answer.json()["challenge"].clone();
+        }
+    }
+    panic!("nobody is challenged");
 }
 
 #[tokio::test]
 async fn joins_are_counted_by_the_client_that_the_proxy_names() {
     let door = strict().await;
-    let join = async |address: &str| door.join(&[("x-forwarded-for", address)]).await;
-    for _ in 0..2 {
-        assert_eq!(join("1.2.3.4").await.status, 201);
+    let first = join(&door, "1.2.3.4", None).await;
+    assert_eq!(first.status, 201);
+    assert_eq!(first.header("ratelimit-policy"), "\"join\";q=2;w=2");
+    assert_eq!(first.header("ratelimit"), "\"join\";r=1");
+    assert_eq!(join(&door, "1.2.3.4", None).await.status, 201);
+    // C86: the hop that our proxy wrote counts, whatever stands to its left.
+    for hops in [
+        "6.6.6.6, 1.2.3.4",
+        "1.2.3.4:99",
+        "::ffff:1.2.3.4",
+        ", ,,[::1], 1.2.3.4",
+    ] {
+        let over = join(&door, hops, None).await;
+        assert_eq!(said(&over), refused(429, "challenge-required"), "{hops}");
+        assert_eq!(over.header("retry-after"), "1");
+        assert_eq!(over.header("ratelimit"), "\"join\";r=0;t=1");
     }
-    let refused = join("6.6.6.6, 1.2.3.4").await;
+    assert_eq!(join(&door, "1.2.3.5", None).await.status, 201);
+    assert_eq!(join(&door, "2001:db8:1:2::1", None).await.status, 201);
+}
+
+#[tokio::test]
+async fn a_whole_site_of_addresses_is_no_way_around() {
+    // A40, C85: a /64 has its limit, a /56 a larger one, a /48 a larger one still.
+    let door = planned(|plan| {
+        let limits = &mut plan.settings.limits;
+        limits.join_56 = Limit { per_s: 1, burst: 4 };
+        limits.join_48 = Limit { per_s: 1, burst: 6 };
+    })
+    .await;
+    let mut passed = [0, 0];
+    for subnet in 0..40 {
+        let near = join(&door, &format!("2a00:1:2:3{subnet:02x}::1"), None).await;
+        let far = join(&door, &format!("2a00:1:2:{subnet:02x}00::1"), None).await;
+        for (count, answer) in passed.iter_mut().zip([near, far]) {
+            *count += u32::from(answer.status == 201);
+        }
+    }
+    // A second may pass meanwhile, and bring one more each.
+    assert!((6..20).contains(&(passed[0] + passed[1])), "{passed:?}");
+    assert_eq!(join(&door, "2a00:1:3:300::1", None).await.status, 201);
+}
+
+#[tokio::test]
+async fn an_answer_lets_join_once() {
+    let door = strict().await;
+    let challenge = challenged(&door, "1.2.3.4").await;
+    let proof = solve(&challenge).unwrap();
+    assert_eq!(join(&door, "1.2.3.4", Some(&proof)).await.status, 201);
+    let again = join(&door, "1.2.3.4", Some(&proof)).await;
+    assert_eq!(said(&again), refused(403, "bad-proof"));
+    // Elsewhere, where joins are free, it is used as well.
+    let elsewhere = join(&door, "1.2.3.9", Some(&proof)).await;
+    assert_eq!(said(&elsewhere), refused(403, "bad-proof"));
+    // Who has a place needs no proof to keep it.
+    let kept = join(&door, "1.2.3.8", None).await.json();
+    let pass = kept["pass"].as_str().unwrap();
+    let headers = [("x-forwarded-for", "1.2.3.4"), ("x-catraca-pass", pass)];
+    assert_eq!(door.join(&headers).await.status, 200);
+}
+
+#[tokio::test]
+async fn whatever_is_wrong_with_an_answer_the_refusal_is_the_same() {
+    // A39, C87.
+    let door = strict().await;
+    let good = challenged(&door, "1.2.3.4").await;
+    let sign = |show: &str, edition: u64, until: Timestamp| {
+        let show: ShowId = show.parse().unwrap();
+        let challenge = Challenge {
+            show,
+            edition: Edition(edition),
+            level: 0,
+            until,
+        };
+        solve(&challenge.sign(&door.keys, [9; 32])).unwrap()
+    };
+    let board = door.get("/v1/shows/gala/board", &[]).await.json();
+    let edition = board["edition"].as_u64().unwrap();
+    let later = Timestamp::from_unix_ms(1_900_000_000_000);
+    let mut easier = good.clone();
+    easier["parameters"]["keyPrefix"] = "0".into();
+    let mut forged = good.clone();
+    forged["signature"] = "f".repeat(64).into();
+    let proofs = [
+        sign("ball", edition, later),
+        sign("gala", edition + 1, later),
+        sign("gala", edition, Timestamp::from_unix_ms(1_700_000_000_000)),
+        solve(&easier).unwrap(),
+        solve(&forged).unwrap(),
+        "A".repeat(4_000),
+        "not base64".to_owned(),
+        String::new(),
+    ];
+    let mut bodies = Vec::new();
+    for proof in &proofs {
+        let answer = join(&door, "1.2.3.4", Some(proof)).await;
+        assert_eq!(said(&answer), refused(403, "bad-proof"), "{proof:.60}");
+        bodies.push(answer.text);
+    }
+    bodies.dedup();
+    assert_eq!(bodies.len(), 1);
     assert_eq!(
-        (refused.status, refused.word().as_str()),
-        (429, "too-many-requests")
+        join(&door, "1.2.3.4", Some(&sign("gala", edition, later)))
+            .await
+            .status,
+        201
     );
-    assert_eq!(refused.header("retry-after"), "1");
-    assert_eq!(join("1.2.3.5").await.status, 201);
-    assert_eq!(join("2001:db8:1:2::1").await.status, 201);
+}
+
+#[tokio::test]
+async fn an_answer_runs_out() {
+    let door = strict().await;
+    let proof = solve(&challenged(&door, "1.2.3.4").await).unwrap();
+    door.clock.advance_ms(121_000);
+    door.gateway.boards().step().await.unwrap();
+    let late = join(&door, "1.2.3.4", Some(&proof)).await;
+    assert_eq!(said(&late), refused(403, "bad-proof"));
+}
+
+#[tokio::test]
+async fn far_above_the_limit_no_answer_helps_and_before_that_they_get_harder() {
+    let door = planned(|plan| {
+        plan.settings.limits.join_far = 2;
+        plan.settings.limits.join.burst = 4;
+        plan.settings.challenge.level_max = 3;
+    })
+    .await;
+    let mut levels = Vec::new();
+    for _ in 0..40 {
+        let asked = join(&door, "1.2.3.4", None).await;
+        match said(&asked) {
+            (201, _) => continue,
+            (429, word) if word == "challenge-required" => {}
+            other => {
+                assert_eq!(other, refused(429, "too-many-requests"));
+                assert!(asked.json()["challenge"].is_null());
+                assert!(levels.is_sorted() && 1 < levels.len(), "{levels:?}");
+                assert!(levels[0] < *levels.last().unwrap(), "{levels:?}");
+                return;
+            }
+        }
+        let challenge = &asked.json()["challenge"];
+        levels.push(challenge["parameters"]["data"]["level"].as_u64().unwrap());
+        let answer = join(&door, "1.2.3.4", Some(&solve(challenge).unwrap())).await;
+        assert!([201, 429].contains(&answer.status), "{answer:?}");
+    }
+    panic!("nobody is refused: {levels:?}");
+}
+
+#[tokio::test]
+async fn a_show_may_ask_everybody() {
+    let door = planned(|plan| plan.settings.challenge.always = true).await;
+    let asked = join(&door, "1.2.3.4", None).await;
+    assert_eq!(said(&asked), refused(429, "challenge-required"));
+    assert_eq!(asked.header("retry-after"), "20");
+    let proof = solve(&asked.json()["challenge"]).unwrap();
+    assert_eq!(join(&door, "1.2.3.4", Some(&proof)).await.status, 201);
+}
+
+#[tokio::test]
+async fn a_show_takes_no_more_than_it_should() {
+    let door = planned(|plan| plan.settings.limits.show = Limit { per_s: 1, burst: 3 }).await;
+    for n in 0..3 {
+        assert_eq!(join(&door, &format!("1.2.3.{n}"), None).await.status, 201);
+    }
+    let over = join(&door, "1.2.3.9", None).await;
+    assert_eq!(said(&over), refused(503, "busy"));
+    assert_eq!(over.header("retry-after"), "1");
+}
+
+#[tokio::test]
+async fn without_scripts_one_waits_and_joins_then() {
+    let door = strict().await;
+    challenged(&door, "1.2.3.4").await;
+    let press = async |token: &str| {
+        let headers = [
+            ("x-forwarded-for", "1.2.3.4"),
+            ("content-type", "application/x-www-form-urlencoded"),
+        ];
+        let body = format!("wait={token}");
+        door.ask("POST", "/w/gala/join?lang=en", &headers, &body)
+            .await
+    };
+    let token_of = |page: &Answer| {
+        assert_eq!(page.status, 429, "{page:?}");
+        let field = page.text.split("name=\"wait\" value=\"").nth(1);
+        let token = field.unwrap_or_default().split('"').next().unwrap();
+        assert!(!page.text.contains("http-equiv=\"refresh\""));
+        token.to_owned()
+    };
+    let asked = press("").await;
+    assert_eq!(asked.header("retry-after"), "20");
+    assert!(asked.text.contains("20 seconds"), "{}", asked.text);
+    let token = token_of(&asked);
+    let pass_on = async |ms| {
+        door.clock.advance_ms(ms);
+        door.gateway.boards().step().await.unwrap();
+    };
+    pass_on(12_000).await;
+    let early = press(&token).await;
+    assert_eq!(token_of(&early), token, "the wait goes on");
+    assert!(
+        ["8 seconds", "9 seconds"]
+            .iter()
+            .any(|s| early.text.contains(s)),
+        "{}",
+        early.text
+    );
+    pass_on(9_000).await;
+    // Nobody else's wait, nor a changed one.
+    assert_ne!(token_of(&press(&format!("{token}x")).await), token);
+    let joined = press(&token).await;
+    assert_eq!(
+        (joined.status, joined.header("location")),
+        (303, "/w/gala/place?lang=en")
+    );
+    assert!(
+        joined
+            .header("set-cookie")
+            .starts_with("catraca-pass-gala=")
+    );
+    assert_ne!(token_of(&press(&token).await), token, "it counts once");
 }
 
 #[tokio::test]
@@ -34,8 +287,10 @@ async fn polls_are_counted_by_fan_and_gated_requests_by_ticket() {
     let door = strict().await;
     let (ana, ticket) = door.admitted().await; // one poll
     assert_eq!(door.status(&ana.pass).await.status, 200);
-    let refused = door.status(&ana.pass).await;
-    assert_eq!((refused.status, refused.header("retry-after")), (429, "1"));
+    let over = door.status(&ana.pass).await;
+    assert_eq!((over.status, over.header("retry-after")), (429, "1"));
+    assert_eq!(over.header("ratelimit-policy"), "\"fan\";q=2;w=2");
+    assert_eq!(over.header("ratelimit"), "\"fan\";r=0;t=1");
     let headers = [
         ("x-catraca-pass", ana.pass.as_str()),
         ("x-admission-ticket", &ticket),

@@ -4,17 +4,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use catraca::app::database::Database;
 use catraca::base::ids::IdSource;
 use catraca::base::secret::Secret;
 use catraca::base::time::Clock;
 use catraca::driver::schema::CATRACA;
 use catraca::driver::sqlite::Sqlite;
+use catraca::log::consume::Consuming;
 use catraca::orders::in_sqlite::InSqlite;
 use catraca::orders::payment::via_sandbox::ViaSandbox;
 use catraca::orders::store::Store;
 use catraca::orders::{Orders, Settings};
+use catraca::relay::step::Relay;
 use catraca::show::settings::Settings as ShowSettings;
 use catraca::show::{self, Change};
+use catraca::stock::turns::Turns;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -106,6 +110,28 @@ impl Till {
         headers.extend(more);
         let path = format!("/v1/shows/{}/{path}", show());
         self.door.ask(method, &path, &headers, body).await
+    }
+
+    /// The event log does its work: the room is told what the shop has decided.
+    pub(crate) async fn tell_the_room(&self) {
+        let clock: Arc<dyn Clock> = self.door.clock.clone();
+        let stores =
+            Database::Sqlite(self.db.clone()).stores(&clock, &Arc::new(IdSource::random()));
+        let settings = catraca::relay::step::Settings::default();
+        let mut relay = Relay::new(stores.relay, clock.clone(), "till".to_owned(), settings);
+        while relay.step().await.unwrap().sent != 0 {}
+        relay.resign().await.unwrap();
+        let turns = Turns::new(self.door.rooms.clone(), stores.inbox.clone(), clock.clone());
+        let step = Consuming::new(turns, stores.log, stores.inbox, clock)
+            .step()
+            .await;
+        assert_eq!(step.unwrap().failed, 0);
+    }
+
+    /// Time passes, and the gateway notices.
+    pub(crate) async fn wait_ms(&self, ms: u64) {
+        self.door.clock.advance_ms(ms);
+        self.door.gateway.boards().step().await.unwrap();
     }
 
     /// The operator takes an order back, so that its seats are there for the next buyer.

@@ -105,6 +105,27 @@ async fn a_place_outlives_a_reload_and_is_one_in_two_tabs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_browser_answers_a_challenge_by_itself_in_every_language() {
+    let Some(browser) = Browser::find() else {
+        return;
+    };
+    let shows = Language::ALL.map(|language| {
+        let tag = language.tag();
+        let show = format!("waiting--challenged-{}", tag.to_lowercase());
+        (format!("/w/{show}?lang={tag}#waiting"), show)
+    });
+    let addresses = shows.iter().map(|(address, _)| address.clone()).collect();
+    let (stage, said) = play(&browser, addresses).await;
+    for ((_, show), page) in shows.iter().zip(&said) {
+        assert_eq!(page["state"], "waiting", "{show}");
+        assert_eq!(page["number"], scenarios::PLACE.to_string(), "{show}");
+        assert_eq!(page["notice"], json!([]), "{show}");
+        // Without, and with the answer.
+        assert_eq!(stage.asked(show, "join"), 2, "{show}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pictures_of_every_state() {
     let Some(folder) = std::env::var_os(SCREENS).map(PathBuf::from) else {
         return;

@@ -60,6 +60,7 @@ pub(crate) fn view(show: &str, language: Language) -> PlaceView {
         now: Timestamp::from_unix_ms(1_800_000_000_000),
         message: None,
         notice: None,
+        wait: None,
         refresh: Refresh::Every(15),
     }
 }

@@ -12,8 +12,13 @@ use axum::Router;
 use axum::extract::{Path, Query, State};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{delete, get, post};
+use catraca::base::ids::Edition;
+use catraca::base::secret::Secret;
+use catraca::base::time::Timestamp;
 use catraca::gateway::page::{CONTENT_SECURITY_POLICY, Language, Site};
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY as CSP, CONTENT_TYPE};
+use catraca::token::challenge::Challenge;
+use catraca::token::keyring::KeyRing;
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY as CSP, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -189,12 +194,47 @@ async fn join(
     headers: HeaderMap,
 ) -> Response {
     playing.hear(&show, "join");
+    if show.contains("challenged") && !has_proof(&show, &headers) {
+        let challenge = asked(&show).sign(&keys(), rand::random());
+        let problem = json!({"type": "urn:catraca:problem:challenge-required", "status": 429,
+            "title": "Too many requests.", "challenge": challenge});
+        let headers = [
+            (CONTENT_TYPE, "application/problem+json"),
+            (RETRY_AFTER, "60"),
+        ];
+        let answer = (StatusCode::TOO_MANY_REQUESTS, headers, problem.to_string());
+        return answer.into_response();
+    }
     let key = headers["idempotency-key"].to_str().unwrap();
     assert!((22..=64).contains(&key.len()), "{key}");
     let place = draw(&show).is_null().then_some(PLACE);
     let joined = json!({"show": show, "fan": "f", "number": PLACE, "place": place,
         "position": place, "state": "waiting", "eta": null, "poll_after_ms": 5000, "pass": "P"});
     (StatusCode::CREATED, axum::Json(joined)).into_response()
+}
+
+fn keys() -> KeyRing {
+    KeyRing::new(&Secret::new("s".repeat(40)), "k1", &[]).unwrap()
+}
+
+/// What a show that challenges asks for.
+fn asked(show: &str) -> Challenge {
+    Challenge {
+        show: show.parse().unwrap(),
+        edition: Edition(1),
+        level: 2,
+        until: Timestamp::from_unix_ms(2),
+    }
+}
+
+/// Whether a join shows the answer. One that is wrong fails the test.
+fn has_proof(show: &str, headers: &HeaderMap) -> bool {
+    let Some(proof) = headers.get("x-catraca-proof") else {
+        return false;
+    };
+    let (show, now) = (show.parse().unwrap(), Timestamp::from_unix_ms(1));
+    Challenge::check(proof.to_str().unwrap(), (&show, Edition(1)), now, &keys()).unwrap();
+    true
 }
 
 async fn status(

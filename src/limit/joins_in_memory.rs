@@ -1,0 +1,197 @@
+//! Joins counted in this process: the definition behind a lock, in bounded memory.
+//!
+//! Counts that are empty again are forgotten whenever their number has doubled. When there are more
+//! strangers than may be counted one by one, those who are new share a fixed number of counts: a
+//! flood of made-up addresses costs honest newcomers some of their allowance, never our memory.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use tokio::time::Instant;
+
+use crate::base::ids::ShowId;
+use crate::base::limits::PROOFS_SPENT_MAX;
+use crate::limit::gcra::{Count, Entry, Ladder, Shows, decide};
+use crate::limit::prefix::{PREFIXES_MAX, Prefix};
+use crate::limit::{Joiner, Joins, Proof};
+
+/// Counts that strangers share when there are too many of them.
+const SHARED_COUNTS: u64 = 65_536;
+/// How many counts there are at least before empty ones are looked for.
+const SWEEP_FROM: usize = 4_096;
+/// How long one waits whose proof cannot be remembered just now.
+const SPENT_FULL_WAIT_US: u64 = 1_000_000;
+
+/// The joins of one process.
+#[derive(Debug)]
+pub struct JoinsInMemory {
+    ladder: Ladder,
+    strangers_max: usize,
+    began: Instant,
+    counted: Mutex<Counted>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Own(ShowId, Prefix),
+    Shared(u64),
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    shows: HashMap<ShowId, u64>,
+    prefixes: HashMap<Key, Count>,
+    /// When each will not be accepted any more.
+    spent: HashMap<(ShowId, [u8; 16]), u64>,
+    /// As many counts as this, and empty ones are looked for.
+    sweep_at: usize,
+    hasher: RandomState,
+}
+
+impl JoinsInMemory {
+    /// Empty counts.
+    pub fn new(ladder: Ladder, strangers_max: usize) -> Self {
+        Self {
+            ladder,
+            strangers_max,
+            began: Instant::now(),
+            counted: Mutex::default(),
+        }
+    }
+
+    /// As [`Joins::ask`], at this time in microseconds, which never goes back.
+    pub fn ask_at(&self, now: u64, show: &ShowId, joiner: Joiner) -> Entry {
+        // Nothing panics under this lock; if it did, the counts would still be whole.
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        counted.sweep(now);
+        let shows = counted.shows_of(now, show, joiner.proof);
+        if shows == Shows::Proof && PROOFS_SPENT_MAX <= counted.spent.len() {
+            let wait_us = SPENT_FULL_WAIT_US;
+            return Entry::Busy { wait_us };
+        }
+        let keys: Vec<Key> = joiner
+            .from
+            .all()
+            .iter()
+            .map(|prefix| counted.key(show, *prefix, self.strangers_max))
+            .collect();
+        let mut all = counted.shows.get(show).copied().unwrap_or_default();
+        let mut counts = [Count::default(); PREFIXES_MAX];
+        for (count, key) in counts.iter_mut().zip(&keys) {
+            *count = counted.prefixes.get(key).copied().unwrap_or_default();
+        }
+        let counts = &mut counts[..keys.len()];
+        let entry = decide(&self.ladder, now, &mut all, counts, shows);
+        if let Entry::Pass { .. } = entry {
+            counted.shows.insert(show.clone(), all);
+            counted
+                .prefixes
+                .extend(keys.into_iter().zip(counts.iter().copied()));
+            if let Some(proof) = joiner.proof {
+                let until = now + proof.ttl_ms * 1_000;
+                counted.spent.insert((show.clone(), proof.id), until);
+            }
+        }
+        entry
+    }
+
+    fn now(&self) -> u64 {
+        let since = self.began.elapsed().as_micros();
+        u64::try_from(since).unwrap_or(u64::MAX)
+    }
+}
+
+impl Counted {
+    fn shows_of(&self, now: u64, show: &ShowId, proof: Option<Proof>) -> Shows {
+        let Some(proof) = proof else {
+            return Shows::Nothing;
+        };
+        match self.spent.get(&(show.clone(), proof.id)) {
+            Some(until) if now < *until => Shows::SpentProof,
+            Some(_) | None => Shows::Proof,
+        }
+    }
+
+    fn key(&self, show: &ShowId, prefix: Prefix, strangers_max: usize) -> Key {
+        let own = Key::Own(show.clone(), prefix);
+        if self.prefixes.len() < strangers_max || self.prefixes.contains_key(&own) {
+            return own;
+        }
+        Key::Shared(self.hasher.hash_one((show, prefix)) % SHARED_COUNTS)
+    }
+
+    fn sweep(&mut self, now: u64) {
+        let held = self.prefixes.len().max(self.spent.len());
+        if held < self.sweep_at.max(SWEEP_FROM) {
+            return;
+        }
+        self.shows.retain(|_, count| now < *count);
+        self.prefixes
+            .retain(|_, count| now < count.free.max(count.far));
+        self.spent.retain(|_, until| now < *until);
+        self.sweep_at = 2 * self.prefixes.len().max(self.spent.len());
+    }
+}
+
+#[async_trait]
+impl Joins for JoinsInMemory {
+    async fn ask(&self, show: &ShowId, joiner: Joiner) -> Entry {
+        self.ask_at(self.now(), show, joiner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::Settings;
+    use crate::limit::prefix::Prefixes;
+    use std::net::Ipv4Addr;
+
+    fn from(n: u32) -> Joiner {
+        Joiner {
+            from: Prefixes::of(Ipv4Addr::from(n).into()),
+            proof: None,
+        }
+    }
+
+    #[test]
+    fn strangers_cannot_fill_the_memory() {
+        let ladder = Ladder::of(&Settings::default());
+        let joins = JoinsInMemory::new(ladder, 1_000);
+        let show = "gala".parse().unwrap();
+        for n in 0..100_000 {
+            joins.ask_at(1, &show, from(n));
+        }
+        let held = |joins: &JoinsInMemory| joins.counted.lock().unwrap().prefixes.len();
+        let bound = 1_000 + usize::try_from(SHARED_COUNTS).unwrap();
+        assert!(held(&joins) <= bound, "{}", held(&joins));
+        // A burst's time later nothing of it matters.
+        for n in 0..200_000 {
+            joins.ask_at(10_000_000, &show, from(n));
+        }
+        let kept = joins.counted.lock().unwrap();
+        assert!(
+            kept.prefixes.values().all(|count| 10_000_000 < count.far)
+                || kept.prefixes.len() <= bound
+        );
+    }
+
+    #[test]
+    fn a_proof_counts_once_in_its_show_and_may_be_forgotten_in_time() {
+        let joins = JoinsInMemory::new(Ladder::of(&Settings::default()), 1_000);
+        let ask = |now: u64, show: &str, id: u8| {
+            let proof = Some(Proof {
+                id: [id; 16],
+                ttl_ms: 1,
+            });
+            joins.ask_at(now, &show.parse().unwrap(), Joiner { proof, ..from(1) })
+        };
+        assert!(matches!(ask(0, "gala", 1), Entry::Pass { .. }));
+        assert_eq!(ask(0, "gala", 1), Entry::Spent);
+        assert!(matches!(ask(0, "gala", 2), Entry::Pass { .. }));
+        assert!(matches!(ask(0, "ball", 1), Entry::Pass { .. }));
+        assert!(matches!(ask(1_000, "gala", 1), Entry::Pass { .. }));
+    }
+}

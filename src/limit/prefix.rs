@@ -1,0 +1,114 @@
+//! The network that a client's address belongs to: one customer, as far as we can tell.
+//!
+//! An IPv4 address counts alone. Whoever has IPv6 has a /64 at least, often a /56, and a whole /48
+//! is had for the asking: so an IPv6 address counts in all three, and a wider one may do more.
+
+use std::fmt;
+use std::net::IpAddr;
+
+/// How many prefixes an address has at most.
+pub const PREFIXES_MAX: usize = 3;
+
+/// One network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Prefix {
+    bits: u128,
+    /// 32, or 64, 56 and 48.
+    length: u8,
+}
+
+/// The networks of one address, the narrowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Prefixes {
+    /// IPv4, also inside of IPv6.
+    One([Prefix; 1]),
+    /// IPv6.
+    Three([Prefix; PREFIXES_MAX]),
+}
+
+impl Prefixes {
+    /// The prefixes of an address.
+    pub fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(v4) => Self::One([Prefix {
+                bits: u128::from(u32::from(v4)),
+                length: 32,
+            }]),
+            IpAddr::V6(v6) => Self::Three([64, 56, 48].map(|length| Prefix {
+                bits: u128::from(v6) >> (128 - length) << (128 - length),
+                length,
+            })),
+        }
+    }
+
+    /// Them all.
+    pub fn all(&self) -> &[Prefix] {
+        match self {
+            Self::One(one) => one,
+            Self::Three(three) => three,
+        }
+    }
+
+    /// The narrowest.
+    pub fn narrowest(&self) -> Prefix {
+        match self {
+            Self::One([one]) => *one,
+            Self::Three([narrowest, ..]) => *narrowest,
+        }
+    }
+}
+
+/// As a part of a key's name: hexadecimal, so that it holds no character that means something there.
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = usize::from(self.length) / 4;
+        match self.length {
+            32 => write!(f, "{:0digits$x}", self.bits),
+            length => write!(f, "{:0digits$x}/{length}", self.bits >> (128 - length)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Vec<String> {
+        let prefixes = Prefixes::of(text.parse().unwrap());
+        prefixes.all().iter().map(Prefix::to_string).collect()
+    }
+
+    #[test]
+    fn a_prefix_is_one_customer() {
+        for (one, other, shared) in [
+            ("1.2.3.4", "::ffff:1.2.3.4", 1),
+            ("1.2.3.4", "1.2.3.5", 0),
+            ("2a00:1:2:3::1", "2a00:1:2:3:ffff::9", 3),
+            ("2a00:1:2:3::1", "2a00:1:2:4::1", 2),
+            ("2a00:1:2:3::1", "2a00:1:2:100::1", 1),
+            ("2a00:1:2:3::1", "2a00:1:3:3::1", 0),
+            // What looks like an IPv4 address in its bits is another network.
+            ("1.2.3.4", "::1.2.3.4", 0),
+        ] {
+            let others = of(other);
+            let same = of(one)
+                .iter()
+                .filter(|prefix| others.contains(prefix))
+                .count();
+            assert_eq!(same, shared, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_has_a_plain_name() {
+        assert_eq!(of("10.0.0.1"), ["0a000001"]);
+        assert_eq!(
+            of("2001:db8:1:203::1"),
+            [
+                "20010db800010203/64",
+                "20010db8000102/56",
+                "20010db80001/48"
+            ]
+        );
+    }
+}

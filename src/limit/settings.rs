@@ -1,0 +1,167 @@
+//! What an operator decides about limits, and the rules between them.
+
+use serde::Deserialize;
+
+use crate::base::limits::{JOIN_FAR, LIMIT_MAX};
+
+/// So many a second on average, and so many at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limit {
+    /// Requests a second in the long run.
+    pub per_s: u32,
+    /// Requests at once after a pause.
+    pub burst: u32,
+}
+
+impl Limit {
+    /// In how many seconds a burst comes back.
+    pub fn window_s(self) -> u64 {
+        u64::from(self.burst).div_ceil(u64::from(self.per_s.max(1)))
+    }
+}
+
+/// The limits, each with its reason.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// All requests of a prefix: a flood guard only, for behind one carrier's address wait thousands
+    /// who poll.
+    pub anything: Limit,
+    /// Joins of an IPv4 address or a /64 without a proof: a household or an office may join at once, a
+    /// farm may not.
+    pub join: Limit,
+    /// The same of a /56, which many providers give to one customer.
+    pub join_56: Limit,
+    /// The same of a /48: a site, or a provider's whole town.
+    pub join_48: Limit,
+    /// How many times as much as with none of these passes with proofs; beyond, joins are refused.
+    pub join_far: u32,
+    /// Joins of one show from everywhere: what the room behind it should have to bear.
+    pub show: Limit,
+    /// Requests of one fan: pages poll every few seconds.
+    pub fan: Limit,
+    /// Gated requests with one ticket: somebody who chooses seats in a hurry.
+    pub gated: Limit,
+    /// Strangers that are counted one by one, for each limit. Beyond, they share counts.
+    pub strangers_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let limit = |per_s, burst| Limit { per_s, burst };
+        Self {
+            anything: limit(500, 2_000),
+            join: limit(10, 60),
+            join_56: limit(40, 240),
+            join_48: limit(160, 960),
+            join_far: 20,
+            show: limit(100_000, 200_000),
+            fan: limit(4, 20),
+            gated: limit(10, 30),
+            strangers_max: 4_000_000,
+        }
+    }
+}
+
+impl Settings {
+    /// The first rule that the limits break.
+    ///
+    /// # Errors
+    /// A sentence that names key and value.
+    pub fn check(&self) -> Result<(), String> {
+        for (key, limit) in [
+            ("anything", self.anything),
+            ("join", self.join),
+            ("join_56", self.join_56),
+            ("join_48", self.join_48),
+            ("show", self.show),
+            ("fan", self.fan),
+            ("gated", self.gated),
+        ] {
+            let Limit { per_s, burst } = limit;
+            if per_s == 0 || burst == 0 {
+                return Err(format!(
+                    "limits.{key} must have per_s and burst of at least 1"
+                ));
+            }
+            if LIMIT_MAX < per_s || LIMIT_MAX < burst {
+                return Err(format!(
+                    "limits.{key}: per_s ({per_s}) and burst ({burst}) must be at most {LIMIT_MAX}"
+                ));
+            }
+        }
+        let ladder = [self.join, self.join_56, self.join_48];
+        for (pair, key) in ladder.windows(2).zip(["join_56", "join_48"]) {
+            if pair[1].per_s < pair[0].per_s || pair[1].burst < pair[0].burst {
+                return Err(format!(
+                    "limits.{key} must be at least as high as that of the narrower prefix in it"
+                ));
+            }
+        }
+        if !JOIN_FAR.contains(&self.join_far) {
+            let (far, least, most) = (self.join_far, JOIN_FAR.start(), JOIN_FAR.end());
+            return Err(format!("limits.join_far ({far}) must be {least} to {most}"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_that_cannot_be_meant_are_refused() {
+        let limit = |per_s, burst| Limit { per_s, burst };
+        let good = Settings::default();
+        good.check().unwrap();
+        for (settings, names) in [
+            (
+                Settings {
+                    fan: limit(0, 5),
+                    ..good
+                },
+                "limits.fan",
+            ),
+            (
+                Settings {
+                    show: limit(5, 0),
+                    ..good
+                },
+                "limits.show",
+            ),
+            (
+                Settings {
+                    join: limit(u32::MAX, 5),
+                    ..good
+                },
+                "limits.join:",
+            ),
+            (
+                Settings {
+                    join: limit(50, 60),
+                    ..good
+                },
+                "limits.join_56",
+            ),
+            (
+                Settings {
+                    join_48: limit(160, 10),
+                    ..good
+                },
+                "limits.join_48",
+            ),
+            (
+                Settings {
+                    join_far: 1,
+                    ..good
+                },
+                "limits.join_far (1)",
+            ),
+        ] {
+            let says = settings.check().unwrap_err();
+            assert!(says.starts_with(names), "{says}");
+        }
+    }
+}

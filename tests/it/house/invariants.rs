@@ -1,0 +1,77 @@
+//! Every invariant of the shop has a row in docs/invariants.md that names tests which are there.
+
+use std::fs;
+
+use crate::house::{Findings, expect_at, expect_none, root};
+
+const PAGE: &str = "docs/invariants.md";
+
+/// Their names, in the order of the page.
+fn names() -> impl Iterator<Item = String> {
+    let of = |letter: char, last: u8| (1..=last).map(move |n| format!("{letter}{n}"));
+    of('I', 9).chain(of('H', 12))
+}
+
+/// The rows of the page: name and paths of tests.
+fn rows(page: &str) -> Vec<(usize, &str, Vec<&str>)> {
+    let rows = page.lines().zip(1..).filter_map(|(line, number)| {
+        let cells: Vec<&str> = line.strip_prefix("| `")?.split('|').collect();
+        let [name, _, tests, ..] = cells[..] else {
+            return None;
+        };
+        let tests = tests.split('`').skip(1).step_by(2).collect();
+        Some((number, name.trim_end_matches(['`', ' ']), tests))
+    });
+    rows.collect()
+}
+
+/// `read` gives the text of a file of the tests.
+fn check(page: &str, read: impl Fn(&str) -> Option<String>) -> Findings {
+    let rows = rows(page);
+    let mut findings = Findings::new();
+    let mut expected = names();
+    for (line, name, tests) in &rows {
+        if expected.next().as_deref() != Some(*name) {
+            findings.push(format!("{PAGE}:{line}: {name} stands in another's place"));
+        }
+        if tests.is_empty() {
+            findings.push(format!("{PAGE}:{line}: {name} has no test"));
+        }
+        for test in tests {
+            let (file, function) = test.rsplit_once("::").unwrap_or(("", test));
+            let file = format!("tests/it/{}.rs", file.replace("::", "/"));
+            let is_there =
+                read(&file).is_some_and(|text| text.contains(&format!("fn {function}(")));
+            if !is_there {
+                findings.push(format!("{PAGE}:{line}: {name}: there is no test {test}"));
+            }
+        }
+    }
+    findings.extend(expected.map(|name| format!("{PAGE}:1: {name} has no row")));
+    findings
+}
+
+#[test]
+fn every_invariant_has_its_tests() {
+    let page = fs::read_to_string(root().join(PAGE)).unwrap();
+    expect_none(&check(&page, |file| {
+        fs::read_to_string(root().join(file)).ok()
+    }));
+}
+
+#[test]
+fn an_invariant_without_a_test_is_found() {
+    let known = |name: &str| format!("| `{name}` | holds | `a::b::c` |\n");
+    let mut page: String = names().take(18).map(|name| known(&name)).collect();
+    page += "| `H10` | holds | |\n| `H12` | holds | `a::b::d` |\n";
+    let read = |file: &str| (file == "tests/it/a/b.rs").then(|| "async fn c(x)".to_owned());
+    expect_at(
+        &check(&page, read),
+        &[
+            "docs/invariants.md:19: H10 has no test",
+            "docs/invariants.md:20: H12 stands in another's place",
+            "docs/invariants.md:20: H12: there is no test a::b::d",
+            "docs/invariants.md:1: H12 has no row",
+        ],
+    );
+}
