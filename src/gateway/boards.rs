@@ -93,6 +93,19 @@ impl Seen {
     }
 }
 
+/// Says loudly, once a change, that a show's gates stand open.
+fn say_off(show: &ShowId, was: Option<bool>, is: bool) {
+    let show = show.as_str();
+    metrics::room_off(show, u8::from(is));
+    match (was.unwrap_or(false), is) {
+        (false, true) => tracing::warn!(show, "waiting room is off: its gates let everybody pass"),
+        (true, false) => {
+            tracing::info!(show, "waiting room is on again: its gates ask for tickets")
+        }
+        (false, false) | (true, true) => {}
+    }
+}
+
 /// The boards of all shows.
 #[derive(Debug)]
 pub struct Boards {
@@ -158,12 +171,14 @@ impl Boards {
         let mut after = BTreeMap::new();
         for (show, board, table) in read {
             let last = before.remove(&show).flatten();
+            let was_off = last.as_ref().map(|seen| seen.board.state == RoomState::Off);
             let seen = match board {
                 Some(board) => Some(Arc::new(Seen::after(last.as_deref(), &show, board, table))),
                 None => last,
             };
             if let Some(seen) = &seen {
                 metrics::board_age(show.as_str(), seen.read_at.elapsed());
+                say_off(&show, was_off, seen.board.state == RoomState::Off);
             }
             after.insert(show, seen);
         }
