@@ -43,7 +43,7 @@ use axum::extract::{Extension, Request, State};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use http::header::{ACCEPT, CACHE_CONTROL, LOCATION, X_CONTENT_TYPE_OPTIONS};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, LOCATION, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::Semaphore;
 use tower::util::MapResponseLayer;
@@ -218,6 +218,7 @@ pub fn router(gateway: GatewayState) -> Router {
         .route("/v1/shows/{show}/board", get(boards::board))
         .route("/v1/shows/{show}/ticket", get(gate::ticket))
         .route("/.well-known/jwks.json", get(jwks))
+        .route("/openapi.json", get(openapi))
         .route("/w/{show}", get(pages::waiting))
         .route("/w/{show}/place", get(pages::place))
         .route("/w/{show}/join", post(pages::join))
@@ -244,6 +245,15 @@ fn own_answer(mut response: Response) -> Response {
 async fn jwks(State(gateway): State<GatewayState>) -> Response {
     let headers = [(CACHE_CONTROL, "public, max-age=300")];
     (headers, axum::Json(gateway.keys.jwks())).into_response()
+}
+
+/// `GET /openapi.json`: the document of all this, as `catraca openapi` wrote it.
+async fn openapi() -> Response {
+    let headers = [
+        (CONTENT_TYPE, "application/json"),
+        (CACHE_CONTROL, "public, max-age=300"),
+    ];
+    (headers, include_str!("../../docs/openapi.json")).into_response()
 }
 
 /// Any path that is not ours: an upstream's, past its gate, or nobody's.
