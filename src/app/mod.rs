@@ -9,6 +9,7 @@ pub mod backends;
 pub mod data_dir;
 pub mod database;
 mod door;
+pub mod openapi;
 pub mod roles;
 
 use std::fmt;

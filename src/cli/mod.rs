@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::app::alone::Role;
+use crate::app::openapi;
 
 /// Done, or asked to stop.
 pub const OK: u8 = 0;
@@ -92,6 +93,9 @@ pub enum Verb {
     /// Bring the schema of the database up to date (every start does, too).
     #[command(display_order = 7)]
     Migrate(ConfigArgs),
+    /// Print the document of the public API (OpenAPI 3.1), which a gateway serves at /openapi.json.
+    #[command(display_order = 8)]
+    Openapi,
     /// Check or print the configuration.
     #[command(subcommand, display_order = 8)]
     Config(settings::ConfigVerb),
@@ -126,6 +130,10 @@ pub async fn run(cli: Cli) -> ExitCode {
         Verb::Draw(verb) => draw::draw(verb).await,
         Verb::Check(args) => check::check(args).await,
         Verb::Migrate(args) => migrate::migrate(&args).await,
+        Verb::Openapi => {
+            print(&openapi::text());
+            OK
+        }
         Verb::Config(verb) => settings::config(&verb),
     };
     ExitCode::from(code)

@@ -87,6 +87,11 @@ impl Seen {
         self.board.now + self.read_at.elapsed()
     }
 
+    /// Whether the room was off when it could last be asked, which is too long ago to open a gate.
+    pub(crate) fn was_off(&self) -> bool {
+        self.board.state == RoomState::Off && FRESH <= self.read_at.elapsed()
+    }
+
     /// Whether the operator has taken the waiting room away, as far as a fresh board says.
     pub(crate) fn is_off(&self) -> bool {
         self.board.state == RoomState::Off && self.read_at.elapsed() < FRESH

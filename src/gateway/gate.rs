@@ -5,6 +5,7 @@
 //! batches, and a positive answer is reused for [`LIVENESS_REUSE_MS`] at most. Whoever may not pass
 //! gets the same answer, whatever is wrong.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
@@ -16,6 +17,7 @@ use tokio::time::{Instant, timeout};
 use crate::base::ids::{FanId, ShowId, TicketId};
 use crate::base::limits::{CHECK_DEADLINE_MS, LIVENESS_REUSE_MS};
 use crate::base::time::Timestamp;
+use crate::gateway::boards::Seen;
 use crate::gateway::credentials::{Bearer, no_pass};
 use crate::gateway::limit;
 use crate::gateway::recent::Recent;
@@ -115,7 +117,7 @@ async fn with_pass(
     show: &ShowId,
     headers: &HeaderMap,
 ) -> Result<Passage, Problem> {
-    let seen = gateway.boards.find(show)?;
+    let seen = asked(gateway, show)?;
     let shown = gateway.reader(show).pass(headers, Bearer::IsNotOurs);
     let entrant = shown.and_then(|shown| {
         let good = shown.filter(|shown| shown.pass.edition == seen.board.edition);
@@ -136,7 +138,7 @@ async fn with_ticket(
     show: &ShowId,
     headers: &HeaderMap,
 ) -> Result<Passage, Problem> {
-    let seen = gateway.boards.find(show)?;
+    let seen = asked(gateway, show)?;
     let bound = bound_ticket(gateway, show, headers).and_then(|ticket| {
         match ticket.edition == seen.board.edition {
             true => Ok(ticket),
@@ -152,6 +154,16 @@ async fn with_ticket(
         return Err(Problem::no_ticket());
     }
     Ok(Passage::Entrant(entrant(ticket)))
+}
+
+/// The board that says whether there is a gate at all. Who needed no ticket while the room was off has
+/// none, so a room that was off and cannot be asked any more is away for everybody.
+fn asked(gateway: &Gateway, show: &ShowId) -> Result<Arc<Seen>, Problem> {
+    let seen = gateway.boards.find(show)?;
+    if seen.was_off() {
+        return Err(Problem::unavailable("room-unavailable"));
+    }
+    Ok(seen)
 }
 
 fn entrant(ticket: Ticket) -> Entrant {

@@ -50,7 +50,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use http::HeaderValue;
-use http::header::{CACHE_CONTROL, X_CONTENT_TYPE_OPTIONS};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use tokio::sync::Semaphore;
 use tower::util::MapResponseLayer;
 
@@ -286,6 +286,7 @@ pub fn router(gateway: GatewayState) -> Router {
         .route("/v1/shows/{show}/board", get(boards::board))
         .route("/v1/shows/{show}/ticket", get(gate::ticket))
         .route("/.well-known/jwks.json", get(jwks))
+        .route("/openapi.json", get(openapi))
         .route("/w/{show}", get(pages::waiting))
         .route("/w/{show}/place", get(pages::place))
         .route("/w/{show}/join", post(pages::join))
@@ -312,6 +313,15 @@ fn own_answer(mut response: Response) -> Response {
 async fn jwks(State(gateway): State<GatewayState>) -> Response {
     let headers = [(CACHE_CONTROL, "public, max-age=300")];
     (headers, axum::Json(gateway.keys.jwks())).into_response()
+}
+
+/// `GET /openapi.json`: the document of all this, as `catraca openapi` wrote it.
+async fn openapi() -> Response {
+    let headers = [
+        (CONTENT_TYPE, "application/json"),
+        (CACHE_CONTROL, "public, max-age=300"),
+    ];
+    (headers, include_str!("../../docs/openapi.json")).into_response()
 }
 
 impl From<StoreError> for Problem {

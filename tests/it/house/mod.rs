@@ -9,6 +9,7 @@ mod invariants;
 mod layers;
 mod migrations;
 mod modules;
+mod openapi;
 mod paths;
 mod problems;
 mod scripts;

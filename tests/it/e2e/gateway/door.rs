@@ -46,6 +46,7 @@ pub(crate) struct Door {
     pub(crate) gateway: GatewayState,
     pub(crate) keys: Arc<KeyRing>,
     pub(crate) shop: Shop,
+    pub(crate) shop_address: String,
     pub(crate) stop: CancellationToken,
     pub(crate) server: JoinHandle<anyhow::Result<()>>,
     client: Client<HttpConnector, Full<Bytes>>,
@@ -57,6 +58,7 @@ pub(crate) struct Door {
 pub(crate) struct Cable {
     room: InMemory,
     is_cut: AtomicBool,
+    is_unfenced: AtomicBool,
     carried: AtomicU64,
     /// Whoever has this for writing keeps every answer back.
     pub(crate) held: RwLock<()>,
@@ -65,6 +67,11 @@ pub(crate) struct Cable {
 impl Cable {
     pub(crate) fn cut(&self) {
         self.is_cut.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on the room says that its data may be another's, as after a loss.
+    pub(crate) fn unfence(&self) {
+        self.is_unfenced.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn mend(&self) {
@@ -82,6 +89,9 @@ impl Cable {
             return Err(StoreError::Unavailable(
                 anyhow::anyhow!("the cable is cut").into(),
             ));
+        }
+        if self.is_unfenced.load(Ordering::SeqCst) {
+            return Err(StoreError::Unfenced);
         }
         Ok(())
     }
@@ -190,6 +200,7 @@ impl Door {
         let cable = Arc::new(Cable {
             room,
             is_cut: AtomicBool::new(false),
+            is_unfenced: AtomicBool::new(false),
             carried: AtomicU64::new(0),
             held: RwLock::default(),
         });
@@ -229,6 +240,7 @@ impl Door {
             gateway,
             keys,
             shop,
+            shop_address: address,
             stop: stop.clone(),
             server: tokio::spawn(serve(listener, served, plan.server, stop)),
             client: Client::builder(TokioExecutor::new()).build_http(),
@@ -339,7 +351,7 @@ impl Door {
     }
 }
 
-fn upstreams(address: &str) -> BTreeMap<String, Upstream> {
+pub(crate) fn upstreams(address: &str) -> BTreeMap<String, Upstream> {
     let upstream = |gate, show, trusted| Upstream {
         show,
         secret: Some(Secret::new("shared")),
@@ -355,7 +367,7 @@ fn upstreams(address: &str) -> BTreeMap<String, Upstream> {
         .into()
 }
 
-fn routes() -> Vec<Route> {
+pub(crate) fn routes() -> Vec<Route> {
     let both = &["GET", "POST"];
     let mut routes = orders_routes("orders");
     routes.push(Route::new("/static/{*rest}", both, "static"));

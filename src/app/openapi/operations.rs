@@ -1,0 +1,276 @@
+//! What can be asked of the public API, a line each: in the order of DESIGN §9's table.
+
+/// What an answer carries.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Carries {
+    Nothing,
+    /// JSON of this name among the document's schemas.
+    Json(&'static str),
+    /// A page for people.
+    Html,
+    /// A file of a page.
+    File,
+}
+
+/// Who may ask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asker {
+    Anybody,
+    /// Whoever shows a pass; to join, whoever has one already.
+    Fan,
+    /// Whoever shows a pass and a live ticket.
+    Entrant,
+}
+
+/// One method of one path.
+#[derive(Debug)]
+pub(super) struct Operation {
+    pub(super) method: &'static str,
+    pub(super) path: &'static str,
+    pub(super) id: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) asker: Asker,
+    /// A parameter of the query, and what it is.
+    pub(super) query: Option<(&'static str, &'static str)>,
+    pub(super) takes: Option<&'static str>,
+    pub(super) answers: &'static [(&'static str, Carries)],
+    /// Statuses of its own refusals; those that every path has are added.
+    pub(super) refuses: &'static [&'static str],
+}
+
+const fn ask(
+    method: &'static str,
+    path: &'static str,
+    id: &'static str,
+    summary: &'static str,
+    asker: Asker,
+) -> Operation {
+    Operation {
+        method,
+        path,
+        id,
+        summary,
+        asker,
+        query: None,
+        takes: None,
+        answers: &[],
+        refuses: &[],
+    }
+}
+
+impl Operation {
+    const fn query(mut self, name: &'static str, what: &'static str) -> Self {
+        self.query = Some((name, what));
+        self
+    }
+
+    const fn takes(mut self, body: &'static str) -> Self {
+        self.takes = Some(body);
+        self
+    }
+
+    const fn answers(mut self, answers: &'static [(&'static str, Carries)]) -> Self {
+        self.answers = answers;
+        self
+    }
+
+    const fn refuses(mut self, statuses: &'static [&'static str]) -> Self {
+        self.refuses = statuses;
+        self
+    }
+}
+
+/// What the gateway and everything behind it may refuse anywhere.
+pub(super) const REFUSED_ANYWHERE: &[&str] = &[
+    "400", "403", "404", "405", "408", "413", "414", "417", "429", "500", "503",
+];
+
+/// All of them.
+pub(super) const OPERATIONS: &[Operation] = &[
+    ask(
+        "POST",
+        "/v1/shows/{show}/join",
+        "join",
+        "Take a place in line; repeating it gives the same",
+        Asker::Anybody,
+    )
+    .answers(&[
+        ("201", Carries::Json("Joined")),
+        ("200", Carries::Json("Joined")),
+    ])
+    .refuses(&["401", "409"]),
+    ask(
+        "GET",
+        "/v1/shows/{show}/status",
+        "status",
+        "How one stands, and the ticket once it is one's turn",
+        Asker::Fan,
+    )
+    .query("serving", "The greatest `serving` that the fan has seen.")
+    .answers(&[("200", Carries::Json("Status"))])
+    .refuses(&["401", "409"]),
+    ask(
+        "DELETE",
+        "/v1/shows/{show}/place",
+        "leave",
+        "Give up one's place or admission",
+        Asker::Fan,
+    )
+    .answers(&[("204", Carries::Nothing)])
+    .refuses(&["401"]),
+    ask(
+        "GET",
+        "/v1/shows/{show}/receipt",
+        "receipt",
+        "A proof of one's number",
+        Asker::Fan,
+    )
+    .answers(&[("200", Carries::Json("Receipt"))])
+    .refuses(&["401"]),
+    ask(
+        "GET",
+        "/v1/shows/{show}/ticket",
+        "ticket",
+        "Whether one would pass the gate; also for auth_request",
+        Asker::Entrant,
+    )
+    .answers(&[("200", Carries::Json("Ticket"))])
+    .refuses(&["401"]),
+    ask(
+        "GET",
+        "/v1/shows/{show}/board",
+        "board",
+        "The public snapshot of a show, cacheable",
+        Asker::Anybody,
+    )
+    .answers(&[("200", Carries::Json("Board"))]),
+    ask(
+        "GET",
+        "/v1/shows/{show}/seats",
+        "seats",
+        "What is left, by section, cacheable",
+        Asker::Anybody,
+    )
+    .answers(&[("200", Carries::Json("Seats"))])
+    .refuses(&["502", "504"]),
+    ask(
+        "POST",
+        "/v1/shows/{show}/holds",
+        "hold",
+        "Set seats aside, all or none",
+        Asker::Entrant,
+    )
+    .takes("HoldRequest")
+    .answers(&[("201", Carries::Json("Hold"))])
+    .refuses(&["401", "409", "422", "502", "504"]),
+    ask(
+        "DELETE",
+        "/v1/shows/{show}/holds/{hold}",
+        "release",
+        "Give held seats back",
+        Asker::Entrant,
+    )
+    .answers(&[("204", Carries::Nothing)])
+    .refuses(&["401", "409", "502", "504"]),
+    ask(
+        "POST",
+        "/v1/shows/{show}/orders",
+        "order",
+        "Buy what is held, once; repeating it gives the same",
+        Asker::Entrant,
+    )
+    .takes("OrderRequest")
+    .answers(&[
+        ("201", Carries::Json("Order")),
+        ("200", Carries::Json("Order")),
+    ])
+    .refuses(&["401", "409", "422", "502", "504"]),
+    ask(
+        "GET",
+        "/v1/shows/{show}/orders",
+        "orders",
+        "One's own orders",
+        Asker::Fan,
+    )
+    .answers(&[("200", Carries::Json("Orders"))])
+    .refuses(&["401", "502", "504"]),
+    ask(
+        "GET",
+        "/v1/shows/{show}/orders/{order}",
+        "order_status",
+        "One's own order as it stands",
+        Asker::Fan,
+    )
+    .answers(&[("200", Carries::Json("OrderStatus"))])
+    .refuses(&["401", "502", "504"]),
+    ask(
+        "POST",
+        "/v1/shows/{show}/orders/{order}/payment",
+        "pay",
+        "Try again to pay",
+        Asker::Entrant,
+    )
+    .takes("PaymentRequest")
+    .answers(&[
+        ("202", Carries::Json("OrderStatus")),
+        ("200", Carries::Json("OrderStatus")),
+    ])
+    .refuses(&["401", "409", "422", "502", "504"]),
+    ask(
+        "GET",
+        "/w/{show}",
+        "waiting_page",
+        "The waiting page",
+        Asker::Anybody,
+    )
+    .answers(&[("200", Carries::Html)]),
+    ask(
+        "GET",
+        "/w/{show}/place",
+        "place_page",
+        "One's place without scripts",
+        Asker::Anybody,
+    )
+    .query("lang", "The language of the page.")
+    .answers(&[("200", Carries::Html)]),
+    ask(
+        "POST",
+        "/w/{show}/join",
+        "join_form",
+        "The join of the page without scripts",
+        Asker::Anybody,
+    )
+    .answers(&[("303", Carries::Nothing)]),
+    ask(
+        "POST",
+        "/w/{show}/leave",
+        "leave_form",
+        "The leave of the page without scripts",
+        Asker::Anybody,
+    )
+    .answers(&[("303", Carries::Nothing)]),
+    ask(
+        "GET",
+        "/w/assets/{name}",
+        "asset",
+        "A file of the waiting page",
+        Asker::Anybody,
+    )
+    .answers(&[("200", Carries::File)]),
+    ask(
+        "GET",
+        "/.well-known/jwks.json",
+        "jwks",
+        "The keys that verify tickets and receipts",
+        Asker::Anybody,
+    )
+    .answers(&[("200", Carries::Json("Jwks"))]),
+    ask(
+        "GET",
+        "/openapi.json",
+        "openapi",
+        "This document",
+        Asker::Anybody,
+    )
+    .answers(&[("200", Carries::Json("Document"))]),
+];

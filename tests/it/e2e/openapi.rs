@@ -1,0 +1,111 @@
+//! Is the document of the API true? Schemathesis, which is not ours, asks the running program what the
+//! document says can be asked, and much that it says cannot.
+
+use std::env;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::support::client::Client;
+use crate::support::need::{PYTHON, STRICT};
+use crate::support::process::Server;
+use crate::support::until;
+
+/// The variable that asks for more requests to each route.
+const EXAMPLES_VARIABLE: &str = "CATRACA_OPENAPI_EXAMPLES";
+/// How many there are when nobody asks for more.
+const EXAMPLES: &str = "3";
+/// Would end the visit that all other requests need.
+const ENDS_THE_VISIT: &str = "leave";
+/// Limits are on, but one fan asks for thousands here.
+const LIMITS: [(&str, &str); 6] = [
+    ("CATRACA__GATEWAY__LIMITS__ANYTHING__PER_S", "100000"),
+    ("CATRACA__GATEWAY__LIMITS__ANYTHING__BURST", "100000"),
+    ("CATRACA__GATEWAY__LIMITS__FAN__PER_S", "100000"),
+    ("CATRACA__GATEWAY__LIMITS__FAN__BURST", "100000"),
+    ("CATRACA__GATEWAY__LIMITS__GATED__PER_S", "100000"),
+    ("CATRACA__GATEWAY__LIMITS__GATED__BURST", "100000"),
+];
+
+/// Pass and ticket of a fan who is inside.
+async fn visitor(server: &Server, folder: &Path) -> (String, String) {
+    let token = std::fs::read_to_string(folder.join("admin-token")).unwrap();
+    let bearer = format!("Bearer {}", token.trim());
+    let operator = [("authorization", bearer.as_str())];
+    let admin = Client::of(format!("http://{}", server.admin));
+    let price = json!({ "amount": 120, "currency": "BRL" });
+    let show = json!({
+        "name": "Show", "rate": 100,
+        "sections": [{ "name": "floor", "seats": 1_000, "price": price }],
+    });
+    let (status, body) = admin
+        .ask("PUT /admin/v1/shows/stadium-show", &operator, &show)
+        .await;
+    assert_eq!(status, 201, "{body}");
+    let open = "POST /admin/v1/shows/stadium-show/open";
+    until("the show opens", || async {
+        let (status, _) = admin.ask(open, &operator, &Value::Null).await;
+        (status == 200).then_some(())
+    })
+    .await;
+    let fans = Client::of(format!("http://{}", server.gateway));
+    let pass = until("a fan joins", || async {
+        let line = "POST /v1/shows/stadium-show/join";
+        let (_, joined) = fans.ask(line, &[], &Value::Null).await;
+        joined["pass"].as_str().map(str::to_owned)
+    })
+    .await;
+    let ticket = until("the fan is called", || async {
+        let headers = [("x-catraca-pass", pass.as_str())];
+        let line = "GET /v1/shows/stadium-show/status";
+        let (_, status) = fans.ask(line, &headers, &Value::Null).await;
+        status["ticket"].as_str().map(str::to_owned)
+    })
+    .await;
+    (pass, ticket)
+}
+
+#[tokio::test]
+async fn schemathesis_finds_nothing_wrong() {
+    let Some((python, packages)) = PYTHON.find_with_packages() else {
+        return;
+    };
+    let program = packages.join("bin/schemathesis");
+    if !program.is_file() {
+        assert!(env::var(STRICT).is_err(), "no {program:?}");
+        eprintln!("skipped: no {program:?}; ./dev servers fetches it");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::up(folder.path(), &LIMITS).await;
+    let (pass, ticket) = visitor(&server, folder.path()).await;
+    let examples = env::var(EXAMPLES_VARIABLE).unwrap_or_else(|_| EXAMPLES.to_owned());
+    let mut command = Command::new(python);
+    command
+        .arg(program)
+        .args(["run", &format!("http://{}/openapi.json", server.gateway)])
+        .args(["--checks", "not_a_server_error,status_code_conformance"])
+        .args([
+            "--checks",
+            "content_type_conformance,response_schema_conformance",
+        ])
+        .args(["--phases", "examples,coverage,fuzzing", "--workers", "2"])
+        .args(["--max-examples", &examples, "--seed", "1", "--no-color"])
+        .args(["--generation-database", "none", "--continue-on-failure"])
+        .args(["--warnings", "off", "--suppress-health-check", "all"])
+        .args(["--exclude-operation-id", ENDS_THE_VISIT])
+        .args(["-H", &format!("X-Catraca-Pass: {pass}")])
+        .args(["-H", &format!("X-Admission-Ticket: {ticket}")])
+        .env("PYTHONPATH", &packages)
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let output = command.output().await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    let summary = said.rsplit("SUMMARY").next().unwrap_or_default();
+    eprintln!("schemathesis: {}", summary.trim_start_matches([' ', '=']));
+    assert_eq!(server.terminate().await, Some(0));
+}

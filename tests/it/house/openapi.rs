@@ -1,0 +1,86 @@
+//! The document of the public API is what the program prints, and tells every route that there is.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use catraca::app::openapi;
+use serde_json::Value;
+
+use crate::house::root;
+use crate::house::source::is_word;
+
+const PAGE: &str = "docs/openapi.json";
+/// Where fans' routes are made: the gateway's own, and those of the shop behind it.
+const ROUTERS: [&str; 2] = ["src/gateway/mod.rs", "src/orders/api.rs"];
+const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
+
+/// `get /w/{show}`.
+type Routes = BTreeSet<String>;
+
+/// The routes that a router is built of.
+fn made(text: &str) -> Routes {
+    let mut routes = Routes::new();
+    for (at, _) in text.match_indices(".route(") {
+        let call = text[at..].split("\n        .").next().unwrap_or_default();
+        let mut quoted = call.split('"');
+        let (Some(path), Some(handlers)) = (quoted.nth(1), quoted.next()) else {
+            continue;
+        };
+        for method in METHODS {
+            let named = |(at, _): (usize, &str)| {
+                let before = &handlers[..at];
+                !before.ends_with(is_word) && handlers[at + method.len()..].starts_with('(')
+            };
+            if handlers.match_indices(method).any(named) {
+                routes.insert(format!("{method} {path}"));
+            }
+        }
+    }
+    routes
+}
+
+/// The routes of the document.
+fn told(document: &str) -> Routes {
+    let document: Value = serde_json::from_str(document).unwrap();
+    let paths = document["paths"].as_object().unwrap();
+    let each = |(path, item): (&String, &Value)| {
+        let methods = item.as_object().unwrap().keys();
+        let lines: Vec<String> = methods.map(|method| format!("{method} {path}")).collect();
+        lines
+    };
+    paths.iter().flat_map(each).collect()
+}
+
+#[test]
+fn the_document_is_what_the_program_prints() {
+    let kept = fs::read_to_string(root().join(PAGE)).unwrap();
+    assert!(kept == openapi::text(), "{PAGE} is old: ./dev openapi");
+}
+
+#[test]
+fn every_route_is_told_and_every_told_one_is_there() {
+    let mut routes = Routes::new();
+    for router in ROUTERS {
+        routes.extend(made(&fs::read_to_string(root().join(router)).unwrap()));
+    }
+    let told = told(&openapi::text());
+    let missing: Vec<_> = routes.difference(&told).collect();
+    let in_vain: Vec<_> = told.difference(&routes).collect();
+    assert!(
+        missing.is_empty() && in_vain.is_empty(),
+        "src/app/openapi/operations.rs lacks {missing:#?} and has in vain {in_vain:#?}"
+    );
+}
+
+#[test]
+fn routes_are_read_from_a_router() {
+    let router = r#"
+        .route("/a/{b}", get(own).post(visit::forget))
+        .route(
+            "/c",
+            delete(target),
+        )
+        .fallback(post(x))"#;
+    let routes: Vec<_> = made(router).into_iter().collect();
+    assert_eq!(routes, ["delete /c", "get /a/{b}", "post /a/{b}"]);
+}
