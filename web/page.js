@@ -36,7 +36,11 @@ const api = {
   board: () => request("/board", { credentials: "omit" }),
   join: (key, proof) => request("/join", {
     method: "POST", credentials: "same-origin",
-    headers: { "Idempotency-Key": key, ...(proof && { "X-Catraca-Proof": proof }) },
+    headers: {
+      "Idempotency-Key": key,
+      ...(account && { "X-Catraca-Account": account }),
+      ...(proof && { "X-Catraca-Proof": proof }),
+    },
   }),
   status: (pass, serving) => request(`/status?serving=${serving}`, {
     credentials: "same-origin", cache: "no-store", headers: { "X-Catraca-Pass": pass },
@@ -45,6 +49,10 @@ const api = {
     method: "DELETE", credentials: "same-origin", headers: { "X-Catraca-Pass": pass },
   }),
 };
+
+// The shop's token: behind the #, so that no server logs it.
+const account = new URLSearchParams(location.hash.slice(1)).get("account");
+if (account) history.replaceState(null, "", location.pathname + location.search);
 
 const slot = `catraca:${show}`;
 let kept = {}; // where the browser keeps nothing, the place lasts as long as the page, and the cookie

@@ -3,8 +3,6 @@
 // The page lives on the board, which a CDN serves: it subtracts, and asks `status` only when its
 // place is reached, after a long sleep, and after the room's data was lost. `step` does what is due
 // and says when it wants to be called again; it may be called at any time.
-//
-// Absent on purpose: the document, the network, the clock and chance. All are handed in.
 
 import {
   backoffMs, eta, isOlder, jitter, joinable, position, returnAfterMs, sameLine,
@@ -22,7 +20,6 @@ export class Visit {
    * @param newKey a new Idempotency-Key
    * @param alone runs a function while no other tab does
    * @param drawing loads `draw.js`, which few shows need
-   * @param answering answers a challenge; throws where it cannot
    * @param pause lets the page do something else
    */
   constructor({ api, memory, random, newKey, alone, drawing, answering, pause }) {
@@ -31,7 +28,7 @@ export class Visit {
     this.board = null; // the newest one seen
     this.opensAt = null;
     this.answer = null; // the last word of `status`, where it was admitted or standby
-    this.notice = null; // lost, busy, full, check
+    this.notice = null; // lost, busy, full, check, account
     this.missing = false; // no such show
     this.slept = false;
     this.boardAt = 0;
@@ -50,7 +47,6 @@ export class Visit {
     return Math.max(250, next - now);
   }
 
-  /** What there is to ask once it is due: join, status or nothing. */
   ask(now) {
     if (!this.board || this.missing) return null;
     if (!this.me.pass) {
@@ -169,19 +165,22 @@ export class Visit {
       this.askAt = answer.retryAt;
       if (isWord(body, "full")) this.notice = "full";
       if (isWord(body, "bad-key")) this.remember({});
+      if (isWord(body, "account-required")) {
+        this.notice = "account";
+        this.askAt = now + IDLE_MS;
+      }
       // Scheduled, sold out or closed by now: the next board says so to everybody.
       if (status === 409) this.boardAt = Math.min(this.boardAt, now + 1000);
     });
   }
 
-  /** Many join from here: asks again with the answer to a sum, or waits as it was told. */
   async prove(refused, now) {
     this.notice = "check";
     let proof;
     try {
       proof = await this.answering(refused.body.challenge);
     } catch {
-      return refused; // no sums in this browser
+      return refused;
     }
     this.notBefore.ask = 0;
     return this.call(() => this.api.join(this.me.key, proof), "ask", now);
@@ -213,7 +212,6 @@ export class Visit {
     if (this.isNear()) this.askAt = Math.min(this.askAt, now + this.board.poll.near_s * 250);
   }
 
-  /** Takes over what `status` said of a fan who is in the room. */
   hear(body, now) {
     const { me, board } = this;
     const isSame = sameLine(me, board);
@@ -238,19 +236,16 @@ export class Visit {
     }
   }
 
-  /** Gives up place or turn. */
   async leave(now) {
     const { status } = await this.call(() => this.api.leave(this.me.pass), "ask", now);
     if ([204, 401, 404].includes(status)) this.forget({ gone: "left" });
   }
 
-  /** Joins anew, after a turn that is over. */
   joinAgain(now) {
     this.forget({});
     this.hurry(now);
   }
 
-  /** Another tab has changed what is remembered. */
   reload(now) {
     const before = this.me.pass;
     this.me = this.memory.load();
@@ -259,7 +254,6 @@ export class Visit {
     this.askAt = this.earliest("ask", now);
   }
 
-  /** The page was away for so long: look at the board at once, and ask after a long sleep. */
   wake(now, awayMs) {
     if (BOARD_MS < awayMs) this.boardAt = Math.min(this.boardAt, this.earliest("board", now));
     if (awayMs < IDLE_MS) return;
@@ -267,7 +261,6 @@ export class Visit {
     this.askAt = Math.min(this.askAt, this.earliest("ask", now));
   }
 
-  /** Does next what it would do later, but not before the server wants it. */
   hurry(now) {
     this.boardAt = Math.min(this.boardAt, this.earliest("board", now));
     this.askAt = Math.min(this.askAt, this.earliest("ask", now));
@@ -277,7 +270,6 @@ export class Visit {
     return Math.max(now, this.notBefore[kind]);
   }
 
-  /** What there is to say at this moment, for `screen`. */
   facts(now) {
     const { me, board, notice } = this;
     const left_ms = this.answer?.endsAt === undefined ? 0 : Math.max(0, this.answer.endsAt - now);

@@ -27,6 +27,9 @@ use crate::room;
 use crate::room::in_memory::InMemory;
 use crate::room::in_redis::InRedis;
 use crate::room::in_redis::scripts::ScriptClock;
+use crate::seller::Source;
+use crate::seller::in_file::InFile;
+use crate::seller::via_http::ViaHttp;
 use crate::show;
 use crate::stock;
 use crate::telemetry::Exposition;
@@ -46,6 +49,8 @@ pub struct Backends {
     pub rooms: Arc<dyn room::Store>,
     /// How often somebody may join.
     pub joins: Arc<dyn Joins>,
+    /// Where the shop publishes its keys, where it has accounts here.
+    pub seller: Option<Arc<dyn Source>>,
     /// Shows, checkpoints, ledger.
     pub shows: Arc<dyn show::Store>,
     /// Holds and orders.
@@ -85,6 +90,8 @@ pub struct Front {
     pub rooms: Arc<dyn room::Store>,
     /// How often somebody may join.
     pub joins: Arc<dyn Joins>,
+    /// Where the shop publishes its keys, where it has accounts here.
+    pub seller: Option<Arc<dyn Source>>,
     /// The metrics of the process.
     pub exposition: Exposition,
 }
@@ -99,6 +106,7 @@ impl Front {
         let keys = Arc::new(open_keys(config, data_dir)?);
         let rooms = open_rooms(config, data_dir, &clock).await?;
         let joins = open_joins(config)?;
+        let seller = open_seller(config)?;
         let exposition = Exposition::install()
             .or_else(|_| Exposition::detached()) // another process-wide recorder: a test's
             .map_err(|error| StartError::unavailable(format!("metrics: {error}")))?;
@@ -108,6 +116,7 @@ impl Front {
             keys,
             rooms,
             joins,
+            seller,
             exposition,
         })
     }
@@ -125,6 +134,7 @@ impl Backends {
             keys,
             rooms,
             joins,
+            seller,
             exposition,
         } = Front::open(config, data_dir).await?;
         let database = Database::open(config).await?;
@@ -146,6 +156,7 @@ impl Backends {
         Ok(Self {
             rooms,
             joins,
+            seller,
             shows,
             orders,
             payments: Arc::new(ViaSandbox::new(slow)),
@@ -172,6 +183,7 @@ impl Backends {
             keys: Arc::clone(&self.keys),
             rooms: Arc::clone(&self.rooms),
             joins: Arc::clone(&self.joins),
+            seller: self.seller.clone(),
             exposition: self.exposition.clone(),
         }
     }
@@ -202,6 +214,21 @@ async fn open_rooms(
         }
     }
     Ok(Arc::new(rooms))
+}
+
+/// A file, or an address.
+fn open_seller(config: &Config) -> Result<Option<Arc<dyn Source>>, StartError> {
+    let at = config.gateway.seller.jwks.as_str();
+    if at.is_empty() {
+        return Ok(None);
+    }
+    if at.starts_with("https://") || at.starts_with("http://") {
+        let source = ViaHttp::open(at);
+        let source = source
+            .map_err(|error| StartError::config(format!("gateway.seller.jwks: {error:#}")))?;
+        return Ok(Some(Arc::new(source)));
+    }
+    Ok(Some(Arc::new(InFile(at.into()))))
 }
 
 /// Joins are counted where the rooms are.

@@ -11,6 +11,7 @@ use crate::gateway::upstreams::{Route, Upstream, orders_routes};
 use crate::gateway::{Gateway, GatewayState, Parts};
 use crate::limit::in_memory::InMemory as Limits;
 use crate::room::Rooms;
+use crate::seller::Accounts;
 use crate::supervisor::Supervisor;
 
 /// The upstream that is our own.
@@ -29,6 +30,9 @@ pub(super) fn gateway(
         keys: front.keys,
         limits: Arc::clone(limits) as _,
         joins: front.joins,
+        accounts: front
+            .seller
+            .map(|source| Accounts::new(source, config.gateway.seller.clone())),
         ids: front.ids,
         clock: front.clock,
         settings: config.gateway.clone(),

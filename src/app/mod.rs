@@ -151,6 +151,7 @@ pub fn check(config: &Config) -> Result<(), StartError> {
     limits
         .check()
         .and_then(|()| challenge.check())
+        .and_then(|()| config.gateway.seller.check())
         .map_err(|rule| StartError::config(format!("gateway.{rule}")))?;
     if config.database_is_postgres() {
         postgres::check(&config.database.url).map_err(|error| {

@@ -62,6 +62,14 @@ pub const PROOFS_SPENT_MAX: usize = 1_000_000;
 pub const ANSWER_MS: std::ops::RangeInclusive<u64> = 10_000..=3_600_000;
 /// Keys of a shop that are looked at.
 pub const SELLER_KEYS_MAX: usize = 32;
+/// Longest JWKS of a shop that is read.
+pub const SELLER_JWKS_BYTES_MAX: usize = 65_536;
+/// How long a shop may take to say its keys.
+pub const SELLER_DEADLINE_MS: u64 = 2_000;
+/// How often a shop is asked for its keys at most, whatever tokens name.
+pub const SELLER_PAUSE_MS: u64 = 5_000;
+/// Turns of one account in an edition: each that is over costs a later join one question to the room.
+pub const SELLER_TURNS_MAX: std::ops::RangeInclusive<u32> = 1..=100;
 /// Body of a form on our own pages.
 pub const FORM_BYTES_MAX: usize = 8_192;
 /// Deadline of counting a join in Redis; later, this process counts by itself.

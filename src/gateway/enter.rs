@@ -6,12 +6,14 @@ use crate::base::ids::{Number, ShowId};
 use crate::gateway::boards::Seen;
 use crate::gateway::credentials::Shown;
 use crate::gateway::standing::{self, Standing, View};
-use crate::gateway::{Gateway, challenge, limit};
+use crate::gateway::{Gateway, account, challenge, limit};
 use crate::http::problem::Problem;
 use crate::limit::prefix::Prefixes;
 use crate::limit::{Asking, Proof};
 use crate::room::model::command::{Gone, Joined, Joining, Origin, RoomState};
+use crate::seller::Accounts;
 use crate::telemetry::metrics;
+use crate::token::account::Account;
 use crate::token::pass::Pass;
 
 /// Who wants to join.
@@ -21,6 +23,8 @@ pub(crate) struct Joiner {
     pub(crate) shown: Option<Shown>,
     /// The idempotency key that it carries.
     pub(crate) key: Option<String>,
+    /// The shop's token for an account.
+    pub(crate) account: Option<String>,
     /// Where it comes from.
     pub(crate) from: Prefixes,
     /// What it shows for itself, already verified.
@@ -68,8 +72,28 @@ pub(crate) async fn enter<'a>(
         }
         // A turn that is over gives way to a new one.
     }
+    let account = account::of(gateway, seen, show, joiner.account.as_deref()).await?;
     let left = challenge::admit(gateway, seen, show, &joiner).await?;
-    let joining = match &joiner.key {
+    let (joining, joined) = match account {
+        Some(account) => join_account(gateway, seen, show, account).await?,
+        None => {
+            let joining = fan_of(gateway, seen, show, joiner.key.as_deref());
+            (joining, join(gateway, seen, show, joining).await?)
+        }
+    };
+    let (number, status) = number_of(joined)?;
+    let (shown, view) = hand_over(gateway, seen, show, (joining, number));
+    Ok(Entered {
+        shown,
+        view,
+        status,
+        left: Some(left),
+    })
+}
+
+/// Whom a join without an account stands for.
+fn fan_of(gateway: &Gateway, seen: &Seen, show: &ShowId, key: Option<&str>) -> Joining {
+    match key {
         Some(key) => Joining {
             fan: gateway.keys.fan_of_key(show, seen.board.edition, key),
             origin: Origin::Known,
@@ -78,15 +102,29 @@ pub(crate) async fn enter<'a>(
             fan: gateway.ids.fan(),
             origin: Origin::Minted,
         },
-    };
-    let (number, status) = number_of(join(gateway, seen, show, joining).await?)?;
-    let (shown, view) = hand_over(gateway, seen, show, (joining, number));
-    Ok(Entered {
-        shown,
-        view,
-        status,
-        left: Some(left),
-    })
+    }
+}
+
+/// One place per account: its turns follow one another, and each has a fan of its own. Two who join at
+/// once with one account find the same turns over, and so the same fan.
+async fn join_account(
+    gateway: &Gateway,
+    seen: &Seen,
+    show: &ShowId,
+    (accounts, account): (&Accounts, Account),
+) -> Result<(Joining, Joined), Problem> {
+    let mut turn = 0;
+    loop {
+        let edition = seen.board.edition;
+        let fan = gateway.keys.fan_of_account(show, edition, &account, turn);
+        let origin = Origin::Known;
+        let joining = Joining { fan, origin };
+        let joined = join(gateway, seen, show, joining).await?;
+        turn += 1;
+        if !matches!(joined, Joined::Gone(_)) || accounts.turns_max() <= turn {
+            return Ok((joining, joined));
+        }
+    }
 }
 
 /// Asks the room.

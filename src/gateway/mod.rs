@@ -9,6 +9,7 @@
 //!
 //! Absent on purpose: SQL. A gateway needs rooms and keys only.
 
+mod account;
 pub mod boards;
 mod care;
 mod challenge;
@@ -74,6 +75,7 @@ use crate::http::problem::Problem;
 use crate::http::server::ServerSettings;
 use crate::limit::{Joins, Limiter};
 use crate::room::{Rooms, StoreError};
+use crate::seller::Accounts;
 use crate::token::keyring::KeyRing;
 
 /// Fans of whom something is remembered that saves the room a question.
@@ -90,6 +92,8 @@ pub struct Parts {
     pub limits: Arc<dyn Limiter>,
     /// How often somebody may join.
     pub joins: Arc<dyn Joins>,
+    /// The shop's accounts, where it has any here.
+    pub accounts: Option<Accounts>,
     /// New fans and requests.
     pub ids: Arc<IdSource>,
     /// Wall time, for assertions and request ids only.
@@ -111,6 +115,7 @@ pub struct Gateway {
     keys: Arc<KeyRing>,
     limits: Arc<dyn Limiter>,
     joins: Arc<dyn Joins>,
+    accounts: Option<Accounts>,
     ids: Arc<IdSource>,
     clock: Arc<dyn Clock>,
     cookies: CookieStyle,
@@ -208,6 +213,7 @@ impl Gateway {
         let settings = &parts.settings;
         settings.limits.check()?;
         settings.challenge.check()?;
+        settings.seller.check()?;
         check(settings, &parts.upstreams, &parts.routes)?;
         let table = RouteTable::new(&parts.upstreams, &parts.routes)?;
         let terms = terms(settings, &parts.routes)?;
@@ -222,6 +228,7 @@ impl Gateway {
             keys: parts.keys,
             limits: parts.limits,
             joins: parts.joins,
+            accounts: parts.accounts,
             ids: parts.ids,
             clock: parts.clock,
             cookies: CookieStyle::of(&parts.settings),

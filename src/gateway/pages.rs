@@ -122,6 +122,7 @@ pub(crate) async fn join(
             .pass(&headers, Bearer::IsNotOurs)
             .unwrap_or_default(),
         key: None,
+        account: form.field("account").map(str::to_owned),
         from: Prefixes::of(client.0),
         proof,
     };
@@ -136,15 +137,13 @@ pub(crate) async fn join(
                 let (token, ms) = new_wait(&gateway, &seen, &show);
                 visit.make_wait(WaitView { token, ms }).await
             }
-            "full" => {
-                visit
-                    .draw(problem.status(), Told::Notice(Notice::Full))
-                    .await
-            }
-            _ => {
-                visit
-                    .draw(problem.status(), Told::Notice(Notice::Busy))
-                    .await
+            word => {
+                let notice = match word {
+                    "full" => Notice::Full,
+                    "account-required" => Notice::Account,
+                    _ => Notice::Busy,
+                };
+                visit.draw(problem.status(), Told::Notice(notice)).await
             }
         },
     }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::base::limits::ANSWER_MS;
 use crate::limit;
 use crate::limit::gcra::Ladder;
+use crate::seller;
 use crate::token::challenge::LEVEL_MAX;
 
 /// `[gateway]`: the listener and its patience.
@@ -45,6 +46,8 @@ pub struct Settings {
     pub limits: limit::Settings,
     /// What who joins too often is asked for.
     pub challenge: Challenging,
+    /// Whose accounts have one place each.
+    pub seller: seller::Settings,
 }
 
 impl Settings {
@@ -141,6 +144,7 @@ impl Default for Settings {
             drain_ms: 10_000,
             limits: limit::Settings::default(),
             challenge: Challenging::default(),
+            seller: seller::Settings::default(),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::gateway::credentials::{Bearer, Shown, no_pass};
 use crate::gateway::enter::{Joiner, enter, refused};
 use crate::gateway::standing::{self, Standing};
 use crate::gateway::wire::{AdmittedBody, JoinBody, ReceiptBody, StatusBody};
-use crate::gateway::{Gateway, GatewayState, challenge, limit};
+use crate::gateway::{Gateway, GatewayState, account, challenge, limit};
 use crate::http::extract::{ClientAddr, Headers, IdempotencyKey, ShowPath};
 use crate::http::problem::Problem;
 use crate::limit::Asking;
@@ -41,6 +41,7 @@ pub(crate) async fn join(
     let joiner = Joiner {
         shown,
         key,
+        account: account::token(&headers).map_err(Problem::into_response)?,
         from: Prefixes::of(client.0),
         proof: proof.map_err(Problem::into_response)?,
     };

@@ -88,6 +88,16 @@ pub fn challenge(outcome: &'static str) {
     counter!("catraca_challenge_total", "outcome" => outcome).increment(1);
 }
 
+/// `catraca_account_total{outcome}`: joins with accounts of the shop, by what became of those.
+pub fn account(outcome: &'static str) {
+    counter!("catraca_account_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_seller_keys_total{outcome}`: how often the shop's keys were read, or could not be.
+pub fn seller_keys(outcome: &'static str) {
+    counter!("catraca_seller_keys_total", "outcome" => outcome).increment(1);
+}
+
 /// `catraca_eta_error_ratio`: how far the wait was from the middle of the range shown at join, as a
 /// share of that middle; measured at the claim.
 pub fn eta_error(ratio: f64) {

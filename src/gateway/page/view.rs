@@ -117,6 +117,8 @@ pub enum Notice {
     Full,
     /// Too many requests, or something we need is away: try again in a moment.
     Busy,
+    /// The shop must say whose account it is.
+    Account,
     /// The fan's pass is not good for this line (any more).
     Void,
 }
@@ -187,6 +189,7 @@ impl Screen {
                 (Some(wait), _) => Some(timed(t.wait, wait.ms, t)),
                 (None, Some(Notice::Full)) => Some(t.full.to_owned()),
                 (None, Some(Notice::Busy)) => Some(t.busy.to_owned()),
+                (None, Some(Notice::Account)) => Some(t.account.to_owned()),
                 (None, Some(Notice::Void)) => Some(t.void.to_owned()),
                 (None, None) => None,
             },

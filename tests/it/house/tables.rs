@@ -7,7 +7,8 @@ pub(crate) const CELLS: &[&[&str]] = &[
     &["event", "token"],
     &["telemetry"],
     &["driver"],
-    &["room", "show", "limit", "log"],
+    // "seller": the shop's word on accounts, asked like a store by the gateway alone.
+    &["room", "show", "limit", "log", "seller"],
     &["http"],
     &["gateway", "admitter", "orders", "relay", "notify", "stock"],
     &["journey", "admin", "check"],
@@ -41,6 +42,7 @@ pub(crate) const PURE: &[&str] = &[
     "limit/gcra.rs",
     "limit/prefix.rs",
     "limit/settings.rs",
+    "seller/settings.rs",
     "log/breaker.rs",
     "log/patience.rs",
     "gateway/routes.rs",
@@ -57,7 +59,7 @@ pub(crate) const PURE: &[&str] = &[
 ];
 
 /// Folders whose `mod.rs` is a port. Elsewhere a port is a `store.rs` or an `inbox.rs`.
-pub(crate) const PORTS: &[&str] = &["room", "show", "limit", "log", "orders/payment"];
+pub(crate) const PORTS: &[&str] = &["room", "show", "limit", "log", "seller", "orders/payment"];
 
 /// The kind of a file, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,6 +134,7 @@ pub(crate) const RESERVED: &[(&str, &[&str])] = &[
             "room/model/entry.rs",
             "show/settings.rs",
             "limit/settings.rs",
+            "seller/settings.rs",
             "gateway/upstreams.rs",
             "journey/fold.rs",
         ],

@@ -128,6 +128,7 @@ pub(super) const TEXTS: Texts = Texts {
     check_verifying: "Your browser is calculating…",
     check_verified: "Done",
     check_error: "The sum did not come out. Please reload the page.",
+    account: "In this line each account of the shop has one place. Please sign in at the shop and come here from there.",
     // what a fan can do
     leave: "Leave the line",
     leave_question: "Leave the line? Your place will be given up for good.",

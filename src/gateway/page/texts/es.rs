@@ -128,6 +128,7 @@ pub(super) const TEXTS: Texts = Texts {
     check_verifying: "Tu navegador está calculando…",
     check_verified: "Listo",
     check_error: "El cálculo no salió bien. Recarga la página, por favor.",
+    account: "En esta fila cada cuenta de la tienda tiene un solo lugar. Inicia sesión en la tienda y ven aquí desde allí, por favor.",
     // what a fan can do
     leave: "Salir de la fila",
     leave_question: "¿Seguro que quieres salir? Perderás tu lugar definitivamente.",

@@ -176,6 +176,8 @@ pub(super) struct Texts {
     pub(super) check_verifying: &'static str,
     pub(super) check_verified: &'static str,
     pub(super) check_error: &'static str,
+    /// Where the shop must say whose account it is.
+    pub(super) account: &'static str,
     // what a fan can do
     pub(super) leave: &'static str,
     pub(super) leave_question: &'static str,

@@ -123,11 +123,12 @@ pub(super) const TEXTS: Texts = Texts {
     missing_text: "Confira o endereço.",
     // where many join from one network
     wait: "Muitas pessoas da sua rede estão entrando ao mesmo tempo. Aguarde {time} e aperte o botão de novo.",
-    check: "Muitas pessoas da sua rede estão entrando ao mesmo tempo, por isso seu navegador faz antes uma pequena conta. Você não precisa fazer nada.",
+    check: "Muita gente da sua rede está entrando: seu navegador faz antes uma pequena conta.",
     check_label: "Uma pequena conta antes de entrar",
     check_verifying: "Seu navegador está calculando…",
     check_verified: "Pronto",
     check_error: "A conta não deu certo. Recarregue a página, por favor.",
+    account: "Nesta fila cada conta da loja tem um só lugar. Por favor, entre na sua conta na loja e venha de lá para cá.",
     // what a fan can do
     leave: "Sair da fila",
     leave_question: "Quer mesmo sair da fila? Você perde o seu lugar de vez.",

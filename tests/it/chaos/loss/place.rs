@@ -166,6 +166,7 @@ impl Place {
             rooms: rooms(&self.way).await,
             keys: Arc::clone(&self.keys),
             limits: Arc::new(Limits::new(&settings.limits)),
+            accounts: None,
             joins: Arc::new(JoinsInMemory::new(
                 settings.ladder(),
                 settings.limits.strangers_max,

@@ -18,6 +18,7 @@ use catraca::limit::joins_in_memory::JoinsInMemory;
 use catraca::room::in_memory::InMemory;
 use catraca::room::model::command::{Command, Configure, Outcome, RoomState};
 use catraca::room::{Rooms, Store, StoreError};
+use catraca::seller::Accounts;
 use catraca::token::keyring::KeyRing;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -162,6 +163,8 @@ pub(crate) struct Plan {
     pub(crate) upstreams: Option<BTreeMap<String, Upstream>>,
     /// Instead of theirs.
     pub(crate) routes: Option<Vec<Route>>,
+    /// The shop's, if it has any.
+    pub(crate) accounts: Option<Accounts>,
 }
 
 impl Default for Plan {
@@ -179,6 +182,7 @@ impl Default for Plan {
             upstream: None,
             upstreams: None,
             routes: None,
+            accounts: None,
         }
     }
 }
@@ -219,6 +223,7 @@ impl Door {
                 plan.settings.ladder(),
                 plan.settings.limits.strangers_max,
             )),
+            accounts: plan.accounts,
             ids: Arc::new(IdSource::seeded(1)),
             clock: clock.clone(),
             settings: plan.settings,

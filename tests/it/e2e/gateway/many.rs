@@ -55,6 +55,7 @@ async fn sibling(door: &Door, keys: KeyRing) -> Sibling {
             settings.ladder(),
             settings.limits.strangers_max,
         )),
+        accounts: None,
         ids: Arc::new(IdSource::random()),
         clock,
         settings,

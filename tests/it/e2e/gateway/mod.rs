@@ -1,5 +1,6 @@
 //! The gateway over real sockets, with an embedded room behind it and a small shop.
 
+mod accounts;
 mod away;
 mod behind;
 mod buyers;

@@ -320,5 +320,5 @@ fn is_built(key: &str) -> bool {
     ["loading_", "missing_"]
         .iter()
         .any(|state| key.starts_with(state))
-        || ["lost", "check"].contains(&key)
+        || ["lost", "check", "account"].contains(&key)
 }

@@ -1,0 +1,99 @@
+//! What an operator decides about the shop's accounts.
+
+use serde::Deserialize;
+
+use crate::base::limits::SELLER_TURNS_MAX;
+
+/// `[gateway.seller]`: who signs accounts.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Where the shop's JWKS is: an http or https address, or a file. Empty: there are no accounts.
+    pub jwks: String,
+    /// Who must have issued a token; empty: whoever has the keys.
+    pub issuer: String,
+    /// Audiences of which a token must have one; none: the show's id.
+    pub audiences: Vec<String>,
+    /// Whether nobody joins without an account.
+    pub required: bool,
+    /// Turns that an account may have in an edition, one after the other.
+    pub turns_max: u32,
+    /// How old keys may be before they are read anew.
+    pub refresh_ms: u64,
+    /// How long keys count that cannot be read anew.
+    pub keys_max_age_ms: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            jwks: String::new(),
+            issuer: String::new(),
+            audiences: Vec::new(),
+            required: false,
+            turns_max: 10,
+            refresh_ms: 300_000,
+            keys_max_age_ms: 3_600_000,
+        }
+    }
+}
+
+impl Settings {
+    /// The first rule that the settings break.
+    ///
+    /// # Errors
+    /// A sentence that names key and value.
+    pub fn check(&self) -> Result<(), String> {
+        if self.required && self.jwks.is_empty() {
+            return Err("seller.required needs seller.jwks: without keys nobody could join".into());
+        }
+        if !SELLER_TURNS_MAX.contains(&self.turns_max) {
+            let (turns, most) = (self.turns_max, SELLER_TURNS_MAX.end());
+            return Err(format!("seller.turns_max ({turns}) must be 1 to {most}"));
+        }
+        if self.keys_max_age_ms < self.refresh_ms {
+            let (age, refresh) = (self.keys_max_age_ms, self.refresh_ms);
+            return Err(format!(
+                "seller.keys_max_age_ms ({age}) must be at least seller.refresh_ms ({refresh})"
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sellers_that_cannot_be_meant_are_refused() {
+        let good = Settings::default;
+        good().check().unwrap();
+        for (settings, names) in [
+            (
+                Settings {
+                    required: true,
+                    ..good()
+                },
+                "seller.required",
+            ),
+            (
+                Settings {
+                    turns_max: 0,
+                    ..good()
+                },
+                "seller.turns_max (0)",
+            ),
+            (
+                Settings {
+                    keys_max_age_ms: 1,
+                    ..good()
+                },
+                "seller.keys_max_age_ms (1)",
+            ),
+        ] {
+            let says = settings.check().unwrap_err();
+            assert!(says.starts_with(names), "{says}");
+        }
+    }
+}
