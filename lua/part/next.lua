@@ -48,7 +48,7 @@ local function next_fans(is, now, line)
   -- one more than may be taken, to see where the queue goes on
   local is_named, most = {}, is_asked and line.looked_at or line.called
   for _, fan in ipairs(taken.drawn) do is_named[fan] = true end
-  most = most - #taken.called - (is_asked and #taken.absent or 0)
+  most = most - #taken.called - #taken.absent
   local queue = redis.call('ZRANGE', line.queue, 0, #taken.drawn + most, 'WITHSCORES')
   for i = 1, #queue, 2 do
     if is_named[queue[i]] then -- already

@@ -2,7 +2,7 @@
 -- Same as: room::model::mend::mend
 -- KEYS: 1 room, 2 seq, 3 ledger
 -- ARGV: 1 generation, 2 seq of the last entry that SQL has, 3 how many at most
--- OUT:  {'found', last number issued, the fields and values of an entry...} | {'stale'}
+-- OUT:  {'found', now, last number issued, the fields and values of an entry...} | {'stale'}
 
 -- read
 local room = redis.call('HMGET', KEYS[1], 'mending_replid', 'last_ms', 'offset_ms',
@@ -21,9 +21,9 @@ if room[1] ~= replid or tonumber(room[4]) ~= tonumber(ARGV[1]) then return { 'st
 
 -- write: entries are numbered without a hole, so that what stays is a count
 redis.call('XTRIM', KEYS[3], 'MAXLEN', math.max(0, room[5] - ARGV[2]))
-local out, entries = { 'found', tonumber(redis.call('GET', KEYS[2])) or 0 }, {}
+local out, entries = { 'found', now, tonumber(redis.call('GET', KEYS[2])) or 0 }, {}
 if 0 < tonumber(ARGV[3]) then
   entries = redis.call('XRANGE', KEYS[3], '-', '+', 'COUNT', ARGV[3])
 end
-for i, entry in ipairs(entries) do out[i + 2] = entry[2] end
+for i, entry in ipairs(entries) do out[i + 3] = entry[2] end
 return out

@@ -112,15 +112,28 @@ impl Archive {
     ) -> Result<(), VisitError> {
         if due.copy_at <= now {
             due.copy_at = now + COPY_EVERY;
-            self.copy_ledger(show, edition).await?;
-        }
-        if due.checkpoint_at <= now {
-            due.checkpoint_at = now + SECOND;
-            let board = self.rooms.board(show).await?;
-            self.shows.checkpoint(show, &checkpoint_of(&board)).await?;
-            self.raise_ceiling(show, &board).await?;
+            if now < due.checkpoint_at {
+                self.copy_ledger(show, edition).await?;
+            } else {
+                due.checkpoint_at = now + SECOND;
+                let board = self.take_checkpoint(show, edition).await?;
+                self.raise_ceiling(show, &board).await?;
+            }
         }
         Ok(())
+    }
+
+    /// Keeps what the room looks like, and with it that everything up to then is copied: the board is
+    /// read first.
+    async fn take_checkpoint(&self, show: &ShowId, edition: Edition) -> Result<Board, VisitError> {
+        let board = self.rooms.board(show).await?;
+        for _ in 0..=board.uncopied.div_ceil(LEDGER_COPY_MAX) {
+            if !self.copy_ledger(show, edition).await? {
+                break;
+            }
+        }
+        self.shows.checkpoint(show, &checkpoint_of(&board)).await?;
+        Ok(board)
     }
 
     async fn raise_ceiling(&self, show: &ShowId, board: &Board) -> Result<(), VisitError> {
@@ -157,9 +170,7 @@ impl Archive {
         edition: Edition,
     ) -> Result<Board, VisitError> {
         while self.copy_ledger(show, edition).await? {}
-        let board = self.rooms.board(show).await?;
-        self.shows.checkpoint(show, &checkpoint_of(&board)).await?;
-        Ok(board)
+        self.take_checkpoint(show, edition).await
     }
 }
 

@@ -23,7 +23,7 @@ use crate::base::time::Timestamp;
 use crate::room::fold::Fold;
 use crate::room::model::command::{Finish, Folded, Mend, Mended, RoomState};
 use crate::room::{Rooms, StoreError as RoomError};
-use crate::show::{Show, Store, StoreError as ShowError};
+use crate::show::{FinishedMend, Show, Store, StoreError as ShowError};
 
 /// Ledger rows read at once.
 const PAGE: usize = 10_000;
@@ -188,7 +188,7 @@ pub async fn mend(
         *begun = None;
     }
     let mended = match prepared {
-        Ok(finish) => mender.finish(finish).await,
+        Ok((finish, told)) => mender.finish(finish, told).await,
         Err(stop) => Err(stop),
     };
     match mended {
@@ -210,6 +210,14 @@ impl<E: Into<MendError>> From<E> for Stop {
     }
 }
 
+/// What a room that was lost still holds.
+struct Found {
+    /// Room time when it was first looked at: all that it did was before.
+    at: Timestamp,
+    /// The last number that it had issued, 0 where nothing of it counts.
+    issued: Number,
+}
+
 /// One attempt, whose generation SQL has.
 struct Mender<'a> {
     rooms: &'a Rooms,
@@ -219,8 +227,8 @@ struct Mender<'a> {
 }
 
 impl Mender<'_> {
-    /// Everything but the last step, and that step.
-    async fn prepare(&self, split_brain_ms: u64) -> Result<Finish, Stop> {
+    /// Everything but the last step; that step, and what SQL is told then.
+    async fn prepare(&self, split_brain_ms: u64) -> Result<(Finish, FinishedMend), Stop> {
         let (show, generation) = (self.show, self.begun.generation);
         self.take(Mend::Begin {
             edition: show.edition,
@@ -239,7 +247,13 @@ impl Mender<'_> {
             let folded = part.to_vec();
             self.take(Mend::Fold { generation, folded }).await?;
         }
-        Ok(Finish {
+        let told = FinishedMend {
+            edition: show.edition,
+            generation,
+            copied_at: copied_at(show, generation, found.at),
+            found_at: found.at,
+        };
+        let finish = Finish {
             generation,
             configure: configure(show),
             state: RoomState::of_word(&show.state).unwrap_or(RoomState::Paused),
@@ -248,16 +262,16 @@ impl Mender<'_> {
             issued: self.begun.issued,
             ceiling: self.begun.ceiling,
             not_before: last_seen(show, &fold),
-            restoring_ms: restoring_ms(show, &fold, found, split_brain_ms),
+            restoring_ms: restoring_ms(show, &fold, found.issued, split_brain_ms),
             stock: None,
             draw: kept(show),
-        })
+        };
+        Ok((finish, told))
     }
 
-    async fn finish(&self, finish: Finish) -> Result<(), Stop> {
-        let generation = finish.generation;
+    async fn finish(&self, finish: Finish, told: FinishedMend) -> Result<(), Stop> {
         self.take(Mend::Finish(Box::new(finish))).await?;
-        Ok(self.shows.end_mend(&self.show.id, generation).await?)
+        Ok(self.shows.end_mend(&self.show.id, &told).await?)
     }
 
     async fn take(&self, step: Mend) -> Result<Mended, Stop> {
@@ -267,23 +281,28 @@ impl Mender<'_> {
         }
     }
 
-    /// Copies what the room still holds of its ledger, page by page; says the last number that it had
-    /// issued, 0 where nothing of it counts.
-    async fn copy_what_is_left(&self) -> Result<Number, Stop> {
+    /// Copies what the room still holds of its ledger, page by page.
+    async fn copy_what_is_left(&self) -> Result<Found, Stop> {
         let (show, generation, max) = (self.show, self.begun.generation, LEDGER_COPY_MAX);
-        let mut through = 0;
+        let (mut through, mut found_at) = (0, None);
         loop {
             let copy = Mend::Copy {
                 generation,
                 through,
                 max,
             };
-            let Mended::Found { issued, entries } = self.take(copy).await? else {
+            let Mended::Found {
+                now,
+                issued,
+                entries,
+            } = self.take(copy).await?
+            else {
                 let error = anyhow!("the outcome is not of the command's kind");
                 return Err(RoomError::Corrupt(error).into());
             };
+            let at = *found_at.get_or_insert(now);
             let Some(last) = entries.last() else {
-                return Ok(issued);
+                return Ok(Found { at, issued });
             };
             through = last.seq;
             let rows: Vec<_> = entries
@@ -311,6 +330,15 @@ impl Mender<'_> {
                 None => return Ok(fold),
             }
         }
+    }
+}
+
+/// Until when the lost room's ledger is copied, by its own time. A room that is born has done nothing.
+fn copied_at(show: &Show, generation: Generation, born_at: Timestamp) -> Timestamp {
+    if generation == Generation(1) {
+        born_at
+    } else {
+        show.checkpoint_at
     }
 }
 

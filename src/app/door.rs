@@ -63,11 +63,12 @@ pub(super) fn upstreams(
                 .map_err(|_| StartError::config(format!("{own} is no URL")))?,
         };
         let upstream = Upstream {
-            url,
-            gate: entry.gate,
             show: entry.show.clone(),
             secret: entry.secret.clone(),
             trusted: entry.trusted,
+            host: entry.host,
+            in_flight_max: entry.in_flight_max,
+            ..Upstream::new(url, entry.gate)
         };
         upstreams.insert(name.clone(), upstream);
     }

@@ -146,7 +146,7 @@ pub fn check(config: &Config) -> Result<(), StartError> {
         backends::keys_of(config, secret)?;
     }
     let (upstreams, routes) = door::upstreams(config, config.orders.listen)?;
-    gateway::check(&upstreams, &routes).map_err(StartError::config)?;
+    gateway::check(&config.gateway, &upstreams, &routes).map_err(StartError::config)?;
     let (limits, challenge) = (&config.gateway.limits, &config.gateway.challenge);
     limits
         .check()

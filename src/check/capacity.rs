@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::ids::FanId;
 use crate::base::time::Timestamp;
+use crate::check::doubts;
 use crate::check::facts::Facts;
-use crate::check::ledger::{self, Change, Entry};
+use crate::check::ledger::{Change, Entry};
 use crate::check::verdict::{Promise, Verdict};
 
 pub(super) fn judge(facts: &Facts) -> Verdict {
@@ -16,14 +17,14 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
     let (mut ticks, mut doubtful) = (0, 0);
     for (id, show) in &facts.shows {
         for edition in show.editions() {
-            let doubts = ledger::doubts(show, edition);
+            let doubts = doubts::of(show, edition);
             let mut inside = Inside::default();
             for entry in edition {
                 let wrong = inside.pass(entry);
                 ticks += usize::from(matches!(entry.change, Change::Called(_)));
                 match wrong {
                     None => {}
-                    Some(_) if ledger::is_doubtful(&doubts, entry.at) => doubtful += 1,
+                    Some(_) if doubts::is_doubtful(&doubts, entry.at) => doubtful += 1,
                     Some(text) => verdict.breaks(|| {
                         format!(
                             "show {id}: {text} at {} (ledger {}/{})",

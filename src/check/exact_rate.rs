@@ -9,8 +9,9 @@
 
 use crate::base::ids::ShowId;
 use crate::base::time::Timestamp;
+use crate::check::doubts;
 use crate::check::facts::{Facts, Show};
-use crate::check::ledger::{self, Called, Change, Entry, Why};
+use crate::check::ledger::{Called, Change, Entry, Why};
 use crate::check::verdict::{Promise, Verdict, grouped};
 use crate::event::Event;
 
@@ -48,7 +49,7 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
                 .sum::<usize>();
             check_upper(id, &calls, &mut verdict);
             judged_ms += check_lower(id, &limits, &calls, &mut verdict);
-            for doubt in ledger::doubts(show, edition) {
+            for doubt in doubts::of(show, edition) {
                 verdict.cannot_prove(format!("show {id}: {}", doubt.text));
             }
         }

@@ -56,6 +56,8 @@ pub(super) struct Show {
     pub(super) sections: BTreeMap<String, usize>,
     /// By edition, generation and number.
     pub(super) ledger: Vec<Entry>,
+    /// The mends that were finished, by edition and generation.
+    pub(super) mends: Vec<Mend>,
     /// The draw of the edition; empty where places are numbers.
     pub(super) draw: Draw,
     /// When operators did something to the show, in order.
@@ -72,6 +74,18 @@ impl Show {
     pub(super) fn editions(&self) -> impl Iterator<Item = &[Entry]> {
         self.ledger.chunk_by(|a, b| a.edition == b.edition)
     }
+}
+
+/// A mend: what came to an end with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mend {
+    pub(super) edition: Edition,
+    /// The generation that it began.
+    pub(super) generation: Generation,
+    /// What the lost room did until then is in the ledger.
+    pub(super) copied_at: Timestamp,
+    /// It had been lost by then, by the time of the room that followed.
+    pub(super) found_at: Timestamp,
 }
 
 /// What was sold.

@@ -7,8 +7,9 @@
 use std::collections::BTreeMap;
 
 use crate::base::ids::{FanId, ShowId, TicketId};
+use crate::check::doubts::{self, Doubt};
 use crate::check::facts::{Facts, Purchase, Show};
-use crate::check::ledger::{self, Doubt, Span};
+use crate::check::ledger::{self, Span};
 use crate::check::verdict::{Promise, Verdict};
 
 /// A gate may reuse a good answer for half a second, and the request travels on after it.
@@ -20,7 +21,7 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
     for (id, show) in &facts.shows {
         let judge = Admissions {
             spans: ledger::spans(&show.ledger),
-            doubts: ledger::all_doubts(show),
+            doubts: doubts::all(show),
             show,
         };
         let mut doubtful = 0;
@@ -90,7 +91,7 @@ impl Admissions<'_> {
             return Admitted::Live;
         }
         let is_copied = self.show.ledger_end().is_some_and(|end| purchase.at <= end);
-        if !is_copied || ledger::is_doubtful(&self.doubts, purchase.at) {
+        if !is_copied || doubts::is_doubtful(&self.doubts, purchase.at) {
             return Admitted::CannotTell;
         }
         Admitted::No(match spans.last() {

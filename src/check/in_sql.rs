@@ -5,8 +5,8 @@ use serde::Deserialize;
 use crate::base::ids::{Edition, FencingToken, Generation, Number, Place, Seed, ShowId};
 use crate::check::draw::Draw;
 use crate::check::facts::{
-    DeadLetter, Facts, Hold, Mark, Notice, Order, Outgoing, Payment, Progress, Purchase, Seat,
-    Show, Stock,
+    DeadLetter, Facts, Hold, Mark, Mend, Notice, Order, Outgoing, Payment, Progress, Purchase,
+    Seat, Show, Stock,
 };
 use crate::check::ledger::Entry;
 use crate::check::load::CheckError;
@@ -52,6 +52,12 @@ async fn read_ledger(db: &mut Snapshot<'_>, facts: &mut Facts) -> Result<(), Che
                 entry.change.by_number(&show.draw);
             }
             show.ledger.push(entry);
+        }
+    }
+    let mends = "select * from room_mends order by show, edition, generation";
+    for (show, mend) in db.all(mends, mend).await? {
+        if let Some(show) = facts.shows.get_mut(&show) {
+            show.mends.push(mend);
         }
     }
     let acts = db
@@ -228,6 +234,7 @@ fn show(row: &Cells<'_>) -> Result<(ShowId, Show), CheckError> {
         is_cancelled: row.has("cancelled_at_ms")?,
         sections: sections.collect(),
         ledger: Vec::new(),
+        mends: Vec::new(),
         draw: Draw::default(),
         acts: Vec::new(),
     };
@@ -245,6 +252,16 @@ fn entry(row: &Cells<'_>) -> Result<(ShowId, Entry), CheckError> {
         change: row.json("body")?,
     };
     Ok((row.parse("show")?, entry))
+}
+
+fn mend(row: &Cells<'_>) -> Result<(ShowId, Mend), CheckError> {
+    let mend = Mend {
+        edition: Edition(row.count("edition")?),
+        generation: Generation(row.count("generation")?),
+        copied_at: row.at("copied_at_ms")?,
+        found_at: row.at("found_at_ms")?,
+    };
+    Ok((row.parse("show")?, mend))
 }
 
 fn seat(row: &Cells<'_>) -> Result<Seat, CheckError> {

@@ -7,8 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::ids::{FanId, Generation, Number, Place, ShowId};
+use crate::check::doubts::{self, Doubt};
 use crate::check::facts::{Facts, Show};
-use crate::check::ledger::{self, Called, Change, Doubt, Entry};
+use crate::check::ledger::{Called, Change, Entry};
 use crate::check::numbers;
 use crate::check::skipped::{self, Passed};
 use crate::check::verdict::{Promise, Verdict};
@@ -74,7 +75,7 @@ impl<'a> Line<'a> {
             id,
             show,
             told: BTreeMap::new(),
-            doubts: ledger::doubts(show, edition),
+            doubts: doubts::of(show, edition),
             first_generation: edition
                 .first()
                 .map(|entry| entry.generation)
@@ -220,7 +221,7 @@ impl<'a> Line<'a> {
 
     /// A counter-example, where the ledger is whole up to here.
     fn breaks(&mut self, entry: &Entry, verdict: &mut Verdict, text: &str) {
-        if ledger::is_doubtful(&self.doubts, entry.at) {
+        if doubts::is_doubtful(&self.doubts, entry.at) {
             self.doubtful += 1;
             return;
         }

@@ -9,6 +9,7 @@
 
 mod capacity;
 mod delivery;
+mod doubts;
 mod draw;
 mod exact_rate;
 mod facts;

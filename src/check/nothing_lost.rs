@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 
 use crate::base::ids::{FanId, OrderId, ShowId, TicketId};
 use crate::base::time::Timestamp;
+use crate::check::doubts::{self, Doubt};
 use crate::check::facts::{Facts, Operation, OrderStatus, Show};
 use crate::check::joins::Evidence;
-use crate::check::ledger::{self, Change, Doubt};
+use crate::check::ledger::{self, Change};
 use crate::check::numbers;
 use crate::check::turns::Turn;
 use crate::check::verdict::{Promise, Verdict};
@@ -32,7 +33,7 @@ pub(super) fn judge(facts: &Facts) -> Verdict {
                 verdict.breaks(|| format!("show {id}: {} after a restart", conflict.text));
             }
         }
-        for doubt in ledger::all_doubts(show) {
+        for doubt in doubts::all(show) {
             verdict.cannot_prove(format!("show {id}: {}", doubt.text));
         }
         check_tickets(facts, id, &mut verdict);
@@ -121,7 +122,7 @@ struct End {
 /// Every end that a fan was told is the one that held when they were told.
 fn check_ends(facts: &Facts, id: &ShowId, show: &Show, verdict: &mut Verdict) {
     let ends = ends(show);
-    let doubts: Vec<Doubt> = ledger::all_doubts(show);
+    let doubts: Vec<Doubt> = doubts::all(show);
     let ledger_end = show.ledger_end();
     let mut untold = 0;
     for told in facts.operations(id).filter(|told| told.is_ok()) {
@@ -133,7 +134,7 @@ fn check_ends(facts: &Facts, id: &ShowId, show: &Show, verdict: &mut Verdict) {
             continue;
         }
         let is_copied = ledger_end.is_some_and(|end| told.done() < end.minus_ms(SKEW_MS));
-        if !is_copied || ledger::is_doubtful(&doubts, told.done()) {
+        if !is_copied || doubts::is_doubtful(&doubts, told.done()) {
             untold += 1;
             continue;
         }

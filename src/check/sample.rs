@@ -149,6 +149,7 @@ pub(super) fn facts(ledger: Vec<Entry>) -> Facts {
         stock_guard: false,
         sections: BTreeMap::new(),
         ledger,
+        mends: Vec::new(),
         draw: Default::default(),
         acts: Vec::new(),
     };

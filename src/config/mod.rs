@@ -18,7 +18,7 @@ use crate::base::ids::ShowId;
 use crate::base::secret::Secret;
 use crate::driver::redis::Redis;
 use crate::gateway::settings::Settings as Gateway;
-use crate::gateway::upstreams::{Gate, Route};
+use crate::gateway::upstreams::{Gate, HostSent, Route};
 use crate::token::keyring::{KeyRing, SECRET_BYTES_MIN};
 
 /// The reference manual of the configuration, and its defaults.
@@ -145,6 +145,12 @@ pub struct Upstream {
     /// Whether `Catraca-Admission` and `Catraca-Stock` in its answers are believed.
     #[serde(default)]
     pub trusted: bool,
+    /// The host that it is told was asked.
+    #[serde(default)]
+    pub host: HostSent,
+    /// Requests at once; none: `gateway.upstream_in_flight_max`.
+    #[serde(default)]
+    pub in_flight_max: Option<usize>,
 }
 
 /// A configuration that cannot be used, in one line.

@@ -23,4 +23,5 @@ schema![
     "0003_log",
     "0004_draw",
     "0005_cancel",
+    "0006_mends",
 ];

@@ -16,18 +16,21 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::base::ids::{Number, Place, ShowId};
+use crate::base::limits::POLL_MS_MAX;
 use crate::base::time::Timestamp;
 use crate::gateway::GatewayState;
 use crate::gateway::wire::BoardBody;
 use crate::http::extract::ShowPath;
 use crate::http::problem::Problem;
 use crate::room::draw::Table;
-use crate::room::model::command::{Board, RoomState};
+use crate::room::model::command::{Board, Cause, RoomState};
 use crate::room::{Rooms, StoreError, position};
 use crate::telemetry::metrics;
 
 /// How often boards are read.
 const READ_EVERY: Duration = Duration::from_secs(1);
+/// How long positions may rise after a loss: by then everybody in line has asked again.
+const RISES_FOR: Duration = Duration::from_millis(2 * POLL_MS_MAX);
 /// A board this old says nothing about what is open.
 const FRESH: Duration = Duration::from_secs(3);
 
@@ -39,16 +42,26 @@ pub(crate) struct Seen {
     table: Option<Arc<Table>>,
     body: Bytes,
     read_at: Instant,
+    /// Until when a position that has risen is the loss's doing.
+    rises_until: Option<Instant>,
 }
 
 impl Seen {
-    fn new(show: &ShowId, board: Board, table: Option<Arc<Table>>) -> Self {
+    /// A board that was read now, after `last`.
+    fn after(last: Option<&Self>, show: &ShowId, board: Board, table: Option<Arc<Table>>) -> Self {
+        let now = Instant::now();
+        let mut board = greatest(board, last);
+        let rises_until = rises_until(&board, last, now);
+        if rises_until.is_some_and(|until| now < until) {
+            board.measured.cause = Some(Cause::Restoring);
+        }
         let body = serde_json::to_vec(&BoardBody::of(show, &board));
         Self {
             body: body.expect("a board has only text keys").into(),
             board,
             table,
-            read_at: Instant::now(),
+            read_at: now,
+            rises_until,
         }
     }
 
@@ -82,6 +95,19 @@ impl Seen {
     /// Whether the operator has taken the waiting room away, as far as a fresh board says.
     pub(crate) fn is_off(&self) -> bool {
         self.board.state == RoomState::Off && self.read_at.elapsed() < FRESH
+    }
+}
+
+/// Says loudly, once a change, that a show's gates stand open.
+fn say_off(show: &ShowId, was: Option<bool>, is: bool) {
+    let show = show.as_str();
+    metrics::room_off(show, u8::from(is));
+    match (was.unwrap_or(false), is) {
+        (false, true) => tracing::warn!(show, "waiting room is off: its gates let everybody pass"),
+        (true, false) => {
+            tracing::info!(show, "waiting room is on again: its gates ask for tickets")
+        }
+        (false, false) | (true, true) => {}
     }
 }
 
@@ -150,15 +176,14 @@ impl Boards {
         let mut after = BTreeMap::new();
         for (show, board, table) in read {
             let last = before.remove(&show).flatten();
+            let was_off = last.as_ref().map(|seen| seen.board.state == RoomState::Off);
             let seen = match board {
-                Some(board) => {
-                    let board = greatest(board, last.as_deref());
-                    Some(Arc::new(Seen::new(&show, board, table)))
-                }
+                Some(board) => Some(Arc::new(Seen::after(last.as_deref(), &show, board, table))),
                 None => last,
             };
             if let Some(seen) = &seen {
                 metrics::board_age(show.as_str(), seen.read_at.elapsed());
+                say_off(&show, was_off, seen.board.state == RoomState::Off);
             }
             after.insert(show, seen);
         }
@@ -219,6 +244,18 @@ fn greatest(mut board: Board, last: Option<&Seen>) -> Board {
     let before = same_line.map_or(Place(0), |last| last.board.serving);
     board.serving = board.serving.max(before);
     board
+}
+
+/// A loss takes the last calls with it, so that `serving` may have fallen. Whoever asks for the first
+/// time since is to be told why.
+fn rises_until(board: &Board, last: Option<&Seen>, now: Instant) -> Option<Instant> {
+    let last = last?;
+    let is_mended = last.board.edition == board.edition && last.board.generation < board.generation;
+    if is_mended {
+        Some(now + RISES_FOR)
+    } else {
+        last.rises_until
+    }
 }
 
 /// `GET /v1/shows/{show}/board`: the public snapshot, the same bytes for everybody.

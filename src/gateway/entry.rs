@@ -30,7 +30,9 @@ impl Entry {
             Some(colon) if !self.host[colon..].contains(']') => colon,
             Some(_) | None => self.host.len(),
         };
-        self.host[..end].to_ascii_lowercase()
+        let name = &self.host[..end];
+        // A name with the dot of the root is the same name.
+        name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
     }
 }
 
@@ -75,7 +77,9 @@ pub(crate) fn strictly(gateway: &Gateway, request: &Request) -> Result<Entry, Pr
             host = named.to_owned();
         }
     }
-    check_origin(request.method(), headers, &host)?;
+    if gateway.origins.listed(headers).is_none() {
+        check_origin(request.method(), headers, &host)?;
+    }
     Ok(Entry { host, proto })
 }
 
@@ -222,7 +226,13 @@ mod tests {
 
     #[test]
     fn a_host_name_has_no_port() {
-        for (host, name) in [("A.b:80", "a.b"), ("[::1]:80", "[::1]"), ("[::1]", "[::1]")] {
+        for (host, name) in [
+            ("A.b:80", "a.b"),
+            ("a.b.", "a.b"),
+            ("a.b.:80", "a.b"),
+            ("[::1]:80", "[::1]"),
+            ("[::1]", "[::1]"),
+        ] {
             let host = host.to_owned();
             assert_eq!(
                 Entry {

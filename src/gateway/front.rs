@@ -3,8 +3,6 @@
 //! This is one function and not a stack of layers. A layer boxes its future and clones all that lies
 //! below it, for every request; nine of them cost more than everything else that a status poll does.
 
-use std::time::Duration;
-
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -23,11 +21,13 @@ pub(crate) async fn door(
     let id = gateway.ids.request(gateway.clock.now());
     let signature = layers::name(id, &mut request); // first: all below can be found again
     let method = request.method().clone();
-    let max = Duration::from_millis(gateway.settings.request_ms);
-    let answer = layers::in_time(max, past(&gateway, request, next)); // also what lets a drain end
+    let site = gateway.origins.listed(request.headers()).cloned();
+    let answer = past(&gateway, request, next);
+    let answer = layers::in_time(gateway.patience, answer); // also what lets a drain end
     let mut response = layers::panic_to_500(answer).await; // a bug costs one request
     layers::log_failure(id, &method, &response); // sees the answers of all above
     response.headers_mut().insert(layers::REQUEST_ID, signature);
+    gateway.origins.tell(site, response.headers_mut()); // whatever it says
     response
 }
 
@@ -42,8 +42,7 @@ async fn past(gateway: &Gateway, request: Request, next: Next) -> Response {
 }
 
 async fn let_in(gateway: &Gateway, request: Request) -> Result<Request, Response> {
-    let body_bytes_max = gateway.settings.forward_body_bytes_max;
-    let mut request = layers::fitting(request, body_bytes_max) // nobody sends what nobody takes
+    let mut request = layers::fitting(request, gateway.body_bytes_max) // nobody sends what nobody takes
         .await
         .map_err(IntoResponse::into_response)?;
     let entry = entry::strictly(gateway, &request) // one reading, or none
@@ -54,6 +53,9 @@ async fn let_in(gateway: &Gateway, request: Request) -> Result<Request, Response
     limit::within(&*gateway.limits, asking) // and how often
         .await
         .map_err(IntoResponse::into_response)?;
+    if let Some(told) = gateway.origins.preflight(&request) {
+        return Err(told); // browsers that ask first
+    }
     request.extensions_mut().insert(entry);
     request.extensions_mut().insert(client);
     Ok(request)

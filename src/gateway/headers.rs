@@ -11,12 +11,11 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use crate::gateway::credentials::{cookies, is_our_cookie};
 
 /// Headers that belong to one connection (RFC 9110 §7.6.1), and old ways to say the same.
-const HOP_BY_HOP: [HeaderName; 8] = [
+const HOP_BY_HOP: [HeaderName; 7] = [
     CONNECTION,
     PROXY_AUTHENTICATE,
     PROXY_AUTHORIZATION,
     TE,
-    TRAILER,
     TRANSFER_ENCODING,
     UPGRADE,
     EXPECT, // we answer it ourselves
@@ -44,19 +43,92 @@ const ONLY_PROXIES_SAY: [&str; 14] = [
     "client-ip",
 ];
 
+/// Fields that mean something only before the body (RFC 9110 §6.5.1): framing, routing, credentials,
+/// conditions, and what says how to read the content. A reader that took them from a trailer could be
+/// told anything after it was checked.
+const NEVER_TRAILERS: [&str; 23] = [
+    "accept",
+    "age",
+    "authorization",
+    "cache-control",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-range",
+    "content-type",
+    "cookie",
+    "date",
+    "expires",
+    "host",
+    "location",
+    "max-forwards",
+    "origin",
+    "range",
+    "retry-after",
+    "set-cookie",
+    "te",
+    "trailer",
+    "vary",
+    "warning",
+];
+
+/// What the hop before us can read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hops {
+    /// Nothing in particular.
+    Plain,
+    /// Trailers too: it said `TE: trailers`.
+    TrailersToo,
+}
+
 /// What the client may not say to the upstream goes; the rest stays as it came.
-pub(crate) fn strip_request(headers: &mut HeaderMap) {
+pub(crate) fn strip_request(headers: &mut HeaderMap) -> Hops {
+    let reads_trailers = headers.get_all(TE).iter().any(|line| {
+        let line = line.to_str().unwrap_or_default();
+        line.split(',')
+            .any(|word| word.trim().eq_ignore_ascii_case("trailers"))
+    });
     strip_hops(headers);
     headers.remove(HOST);
     headers.remove(FORWARDED);
-    remove_where(headers, |name| {
-        name.starts_with("x-catraca-")
-            || name.starts_with("x-forwarded-")
-            || name.starts_with("catraca-")
-            || ONLY_PROXIES_SAY.contains(&name)
-            || name.contains('_') // CGI-like readers take `x_catraca_fan` for `x-catraca-fan`
-    });
+    remove_where(headers, is_not_the_clients);
     strip_cookies(headers);
+    if reads_trailers {
+        Hops::TrailersToo
+    } else {
+        Hops::Plain
+    }
+}
+
+/// What no client says to an upstream, in a header or a trailer.
+fn is_not_the_clients(name: &str) -> bool {
+    name.starts_with("x-catraca-")
+        || name.starts_with("x-forwarded-")
+        || name.starts_with("catraca-")
+        || ONLY_PROXIES_SAY.contains(&name)
+        || name.contains('_') // CGI-like readers take `x_catraca_fan` for `x-catraca-fan`
+}
+
+/// Trailers that may pass, in either direction.
+pub(crate) fn sift_trailers(trailers: &mut HeaderMap) {
+    strip_hops(trailers);
+    remove_where(trailers, |name| !may_trail(name));
+}
+
+fn may_trail(name: &str) -> bool {
+    let is_late = NEVER_TRAILERS.contains(&name)
+        || HOP_BY_HOP.iter().any(|hop| hop == name)
+        || [
+            "if-",
+            "sec-",
+            "access-control-",
+            "proxy-",
+            "www-",
+            "forwarded",
+        ]
+        .iter()
+        .any(|begin| name.starts_with(begin));
+    !is_late && !is_not_the_clients(name)
 }
 
 /// What an upstream may not say to the client goes.
@@ -96,6 +168,28 @@ fn strip_hops(headers: &mut HeaderMap) {
     }
     for name in HOP_BY_HOP_NAMES {
         headers.remove(name);
+    }
+    announce_trailers(headers);
+}
+
+/// `Trailer` keeps the names of those that may pass: the next hop writes no others.
+fn announce_trailers(headers: &mut HeaderMap) {
+    if !headers.contains_key(TRAILER) {
+        return;
+    }
+    let lines = headers.get_all(TRAILER).iter();
+    let names = lines.flat_map(|line| line.to_str().unwrap_or_default().split(','));
+    let names = names.filter_map(|name| name.trim().parse::<HeaderName>().ok());
+    let names: Vec<_> = names.filter(|name| may_trail(name.as_str())).collect();
+    let line = names
+        .iter()
+        .map(HeaderName::as_str)
+        .collect::<Vec<_>>()
+        .join(", ");
+    headers.remove(TRAILER);
+    if !names.is_empty() {
+        let line = HeaderValue::from_str(&line).expect("names of headers are ASCII");
+        headers.insert(TRAILER, line);
     }
 }
 
@@ -159,7 +253,8 @@ mod tests {
             content-length: 5
             upgrade: h2c
             http2-settings: AAA
-            te: trailers
+            te: gzip, Trailers
+            trailer: Digest, Host, x-catraca-fan, if-match
             transfer-encoding: chunked
             proxy-authorization: x
             proxy-connection: x
@@ -183,18 +278,50 @@ mod tests {
             cookie: __Host-catraca-ticket-gala=2; lang=pt
             accept: text/html",
         );
-        strip_request(&mut hostile);
+        assert_eq!(strip_request(&mut hostile), Hops::TrailersToo);
         assert_eq!(
             lines(&hostile),
             [
                 "accept: text/html",
                 "content-length: 5",
-                "cookie: theme=dark; lang=pt"
+                "cookie: theme=dark; lang=pt",
+                "trailer: digest"
             ]
         );
         let mut ours_only = headers("cookie: catraca-pass-gala=1");
-        strip_request(&mut ours_only);
+        assert_eq!(strip_request(&mut ours_only), Hops::Plain);
         assert!(ours_only.is_empty());
+    }
+
+    #[test]
+    fn trailers_say_nothing_that_had_to_be_known_before() {
+        let mut trailers = headers(
+            "digest: x
+            grpc-status: 0
+            server-timing: total
+            content-length: 5
+            host: evil
+            authorization: x
+            cookie: a=1
+            set-cookie: a=1
+            transfer-encoding: chunked
+            connection: digest2
+            digest2: x
+            if-match: x
+            x-catraca-fan: 00
+            x_catraca_fan: 00
+            x-admission-ticket: t
+            x-forwarded-for: 1.2.3.4
+            catraca-admission: consumed
+            access-control-allow-origin: *
+            trailer: x
+            keep-alive: 5",
+        );
+        sift_trailers(&mut trailers);
+        assert_eq!(
+            lines(&trailers),
+            ["digest: x", "grpc-status: 0", "server-timing: total"]
+        );
     }
 
     #[test]

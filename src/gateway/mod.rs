@@ -10,7 +10,9 @@
 //! Absent on purpose: SQL. A gateway needs rooms and keys only.
 
 pub mod boards;
+mod care;
 mod challenge;
+mod cors;
 mod credentials;
 mod enter;
 mod entry;
@@ -21,14 +23,18 @@ mod front;
 mod gate;
 mod headers;
 mod limit;
+mod outgoing;
 pub mod page;
 mod pages;
 mod pattern;
 mod recent;
 pub mod routes;
+mod sending;
 pub mod settings;
 mod standing;
 pub mod target;
+mod terms;
+mod through;
 pub mod upstreams;
 mod visit;
 mod wire;
@@ -39,27 +45,30 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Extension, Request, State};
+use axum::extract::State;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, LOCATION, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::HeaderValue;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use tokio::sync::Semaphore;
 use tower::util::MapResponseLayer;
 
 use crate::base::ids::{FanId, Generation, IdSource, ShowId};
 use crate::base::time::Clock;
 use crate::gateway::boards::Boards;
+use crate::gateway::care::{Care, Way};
+use crate::gateway::cors::Origins;
 use crate::gateway::credentials::{CookieStyle, Reader};
-use crate::gateway::entry::Entry;
 use crate::gateway::follow_up::FollowUps;
-use crate::gateway::forward::{Errand, Forwarder, Said};
-use crate::gateway::gate::{Entrant, Memory, Passage};
+use crate::gateway::forward::Forwarder;
+use crate::gateway::gate::Memory;
+use crate::gateway::outgoing::Address;
 use crate::gateway::page::Site;
 use crate::gateway::recent::Recent;
-use crate::gateway::routes::{Access, Matched, NoRoute, RouteTable};
+use crate::gateway::routes::RouteTable;
 use crate::gateway::settings::Settings;
+use crate::gateway::terms::Terms;
 use crate::gateway::upstreams::{Route, Upstream};
 use crate::http::problem::Problem;
 use crate::http::server::ServerSettings;
@@ -105,8 +114,15 @@ pub struct Gateway {
     ids: Arc<IdSource>,
     clock: Arc<dyn Clock>,
     cookies: CookieStyle,
+    origins: Origins,
     site: Site,
     table: RouteTable,
+    /// By number in the table.
+    ways: Vec<Way>,
+    /// The longest body that any of them takes.
+    body_bytes_max: u64,
+    /// How long an answer may take to begin, of whichever route.
+    patience: Duration,
     forwarders: BTreeMap<String, Forwarder>,
     memory: Memory,
     /// Requests that may be answered at a time.
@@ -121,17 +137,66 @@ pub struct Gateway {
 /// What handlers are given.
 pub type GatewayState = Arc<Gateway>;
 
-/// Whether a gateway can have these upstreams and routes.
+/// Whether a gateway can have these settings, upstreams and routes.
 ///
 /// # Errors
-/// A sentence that names the upstream or route that cannot be.
-pub fn check(upstreams: &BTreeMap<String, Upstream>, routes: &[Route]) -> Result<(), String> {
+/// A sentence that names the setting, upstream or route that cannot be.
+pub fn check(
+    settings: &Settings,
+    upstreams: &BTreeMap<String, Upstream>,
+    routes: &[Route],
+) -> Result<(), String> {
     for (name, upstream) in upstreams {
         upstream
             .authority()
             .map_err(|rule| format!("upstreams.{name}.{rule}"))?;
+        if upstream.in_flight_max == Some(0) || settings.upstream_in_flight_max == 0 {
+            return Err(format!(
+                "upstreams.{name}.in_flight_max must be at least 1, or nothing would pass"
+            ));
+        }
     }
+    Origins::new(&settings.cors_origins)?;
+    terms(settings, routes)?;
     RouteTable::new(upstreams, routes).map(drop)
+}
+
+fn terms(settings: &Settings, routes: &[Route]) -> Result<Vec<Terms>, String> {
+    let named = |route: &Route, rule| format!("route {:?} {rule}", route.path);
+    let terms = |route| Terms::of(route, settings).map_err(|rule| named(route, rule));
+    routes.iter().map(terms).collect()
+}
+
+fn longest(terms: &[Terms], settings: &Settings) -> u64 {
+    let routes = terms.iter().map(|terms| terms.body_bytes_max);
+    routes.fold(settings.forward_body_bytes_max, u64::max)
+}
+
+fn patience(terms: &[Terms], settings: &Settings) -> Duration {
+    let routes = terms
+        .iter()
+        .map(|terms| terms.request_max + terms.answer_max);
+    routes.fold(Duration::from_millis(settings.request_ms), Duration::max)
+}
+
+impl Parts {
+    fn forwarder(&self, name: &str, upstream: &Upstream) -> Result<Forwarder, String> {
+        let own = || self.keys.upstream_secret(name);
+        let address = Address {
+            authority: upstream.authority()?,
+            host: upstream.host,
+            is_trusted: upstream.trusted,
+            secret: upstream.secret.clone().unwrap_or_else(own),
+            clock: Arc::clone(&self.clock),
+            ids: Arc::clone(&self.ids),
+        };
+        let settings = &self.settings;
+        let in_flight_max = upstream.in_flight_max;
+        let in_flight_max = in_flight_max.unwrap_or(settings.upstream_in_flight_max);
+        let care = Care::new(name, in_flight_max);
+        let connect_max = Duration::from_millis(settings.connect_ms);
+        Ok(Forwarder::new(address, care, connect_max))
+    }
 }
 
 impl Gateway {
@@ -140,16 +205,15 @@ impl Gateway {
     /// # Errors
     /// A sentence that names the limit, upstream or route that cannot be.
     pub fn new(parts: Parts) -> Result<GatewayState, String> {
-        parts.settings.limits.check()?;
-        parts.settings.challenge.check()?;
+        let settings = &parts.settings;
+        settings.limits.check()?;
+        settings.challenge.check()?;
+        check(settings, &parts.upstreams, &parts.routes)?;
         let table = RouteTable::new(&parts.upstreams, &parts.routes)?;
+        let terms = terms(settings, &parts.routes)?;
         let mut forwarders = BTreeMap::new();
         for (name, upstream) in &parts.upstreams {
-            let secret = parts.keys.upstream_secret(name);
-            let clock = Arc::clone(&parts.clock);
-            let forwarder = Forwarder::new(upstream, secret, &parts.settings, clock)
-                .map_err(|rule| format!("upstreams.{name}.{rule}"))?;
-            forwarders.insert(name.clone(), forwarder);
+            forwarders.insert(name.clone(), parts.forwarder(name, upstream)?);
         }
         Ok(Arc::new(Self {
             boards: Arc::new(Boards::new(parts.rooms.clone())),
@@ -161,8 +225,12 @@ impl Gateway {
             ids: parts.ids,
             clock: parts.clock,
             cookies: CookieStyle::of(&parts.settings),
+            origins: Origins::new(&parts.settings.cors_origins)?,
             site: Site::new(),
             table,
+            body_bytes_max: longest(&terms, settings),
+            patience: patience(&terms, settings),
+            ways: terms.into_iter().map(Way::new).collect(),
             forwarders,
             memory: Memory::new(),
             in_flight: Semaphore::new(parts.settings.in_flight_max),
@@ -226,7 +294,7 @@ pub fn router(gateway: GatewayState) -> Router {
         .route("/w/assets/{name}", get(pages::asset))
         .method_not_allowed_fallback(async || entry::no_such_method())
         .layer(MapResponseLayer::new(own_answer))
-        .fallback(forwarding)
+        .fallback(through::through)
         .layer(from_fn_with_state(Arc::clone(&gateway), front::door))
         .with_state(gateway)
 }
@@ -254,87 +322,6 @@ async fn openapi() -> Response {
         (CACHE_CONTROL, "public, max-age=300"),
     ];
     (headers, include_str!("../../docs/openapi.json")).into_response()
-}
-
-/// Any path that is not ours: an upstream's, past its gate, or nobody's.
-async fn forwarding(
-    State(gateway): State<GatewayState>,
-    Extension(entry): Extension<Entry>,
-    request: Request,
-) -> Result<Response, Problem> {
-    let (uri, host) = (request.uri(), entry.host_name());
-    let matched = gateway
-        .table
-        .find(&host, request.method().as_str(), uri.path(), uri.query())
-        .map_err(leads_nowhere)?;
-    let show = matched.show.as_ref();
-    let passed = gate::pass(&gateway, matched.access, show, request.headers()).await;
-    let (entrant, is_off) = match passed {
-        Ok(Passage::Entrant(entrant)) => (Some(entrant), false),
-        Ok(Passage::Off(entrant)) => (entrant, true),
-        Ok(Passage::Open) => (None, false),
-        Err(problem) => return to_the_room(&matched, &request, problem),
-    };
-    let forwarder = &gateway.forwarders[matched.upstream];
-    let errand = Errand {
-        target: &matched.target,
-        show,
-        entrant: entrant.as_ref(),
-    };
-    let mut response = forwarder.forward(request, &errand).await?;
-    let said = response.extensions_mut().remove::<Said>();
-    if let (Some(said), Some(show), true) = (said, show, forwarder.is_trusted()) {
-        listen(&gateway, show, entrant.as_ref(), &said).await;
-    }
-    if is_off {
-        let off = HeaderValue::from_static("off");
-        response.headers_mut().insert(gate::ROOM, off);
-    }
-    Ok(response)
-}
-
-fn leads_nowhere(none: NoRoute) -> Problem {
-    match none {
-        NoRoute::BadPath => entry::bad_path(),
-        NoRoute::NotFound => Problem::not_found("not-found", "There is nothing here."),
-        NoRoute::Method => entry::no_such_method(),
-    }
-}
-
-/// Does what a trusted upstream said in its answer.
-async fn listen(gateway: &Gateway, show: &ShowId, entrant: Option<&Entrant>, said: &Said) {
-    if let (Some(admission), Some(entrant)) = (&said.admission, entrant) {
-        follow_up::admission(gateway, show, entrant.fan, admission).await;
-    }
-    if let Some(stock) = &said.stock {
-        follow_up::stock(gateway, show, stock).await;
-    }
-}
-
-/// Who looks with a browser at a shop with a waiting room, and has no ticket, is led to the room.
-fn to_the_room(
-    matched: &Matched<'_>,
-    request: &Request,
-    problem: Problem,
-) -> Result<Response, Problem> {
-    let has_no_ticket = problem.status() == StatusCode::UNAUTHORIZED;
-    let looks = matches!(*request.method(), Method::GET | Method::HEAD);
-    let leads = matched.access == Access::Room && has_no_ticket && looks;
-    match &matched.show {
-        Some(show) if leads && wants_html(request.headers()) => {
-            let headers = [
-                (LOCATION, format!("/w/{show}")),
-                (CACHE_CONTROL, "no-store".to_owned()),
-            ];
-            Ok((StatusCode::SEE_OTHER, headers).into_response())
-        }
-        Some(_) | None => Err(problem),
-    }
-}
-
-fn wants_html(headers: &HeaderMap) -> bool {
-    let accepted = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
-    accepted.is_some_and(|accepted| accepted.contains("text/html"))
 }
 
 impl From<StoreError> for Problem {

@@ -34,6 +34,11 @@ impl Pattern {
         self.parts.contains(&Part::Rest)
     }
 
+    /// Whether it takes every path there is.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.parts == [Part::Rest]
+    }
+
     /// Whether it has `{show}`.
     pub(crate) fn names_show(&self) -> bool {
         self.parts.contains(&Part::Show)

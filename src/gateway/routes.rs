@@ -31,6 +31,8 @@ pub enum Access {
 pub struct Matched<'a> {
     /// The upstream's name.
     pub upstream: &'a str,
+    /// The route's number in the operator's list, from 0.
+    pub route: usize,
     /// Who may pass.
     pub access: Access,
     /// The show; there is one wherever the access is not open.
@@ -96,7 +98,7 @@ impl RouteTable {
         let named =
             target::show_in_query(query.unwrap_or_default()).map_err(|_| NoRoute::BadPath)?;
         let mut none = NoRoute::NotFound;
-        for entry in &self.entries {
+        for (route, entry) in self.entries.iter().enumerate() {
             if entry.host.as_deref().is_some_and(|only| only != host) {
                 continue;
             }
@@ -116,6 +118,7 @@ impl RouteTable {
             let question = query.map(|query| format!("?{query}")).unwrap_or_default();
             return Ok(Matched {
                 upstream: &entry.upstream,
+                route,
                 access: entry.access,
                 show,
                 target: built.path + &question,
@@ -148,9 +151,16 @@ fn entry(upstreams: &BTreeMap<String, Upstream>, route: &Route) -> Result<Entry,
         return Err(format!("names the unknown upstream {:?}", route.upstream));
     };
     let pattern: Pattern = route.path.parse()?;
+    route.check_host()?;
     let access = match (upstream.gate, route.gate) {
         (Gate::Ticket, None) => Access::Ticket,
         (Gate::Room, None) => Access::Room,
+        (Gate::Open, _) if pattern.is_everything() && upstream.is_gated_in(upstreams) => {
+            return Err(format!(
+                "opens all of {}, which another upstream gates",
+                upstream.url
+            ));
+        }
         (Gate::Open, _) => Access::Open,
         (Gate::Ticket | Gate::Room, Some(_)) if pattern.catches_all() => {
             return Err(format!(
@@ -193,13 +203,14 @@ mod tests {
     use super::*;
     use crate::gateway::upstreams::orders_routes;
 
+    fn url(text: &str) -> url::Url {
+        text.parse().unwrap()
+    }
+
     fn upstream(gate: Gate, show: Option<&str>) -> Upstream {
         Upstream {
-            url: "http://127.0.0.1:1".parse().unwrap(),
-            gate,
             show: show.map(|show| show.parse().unwrap()),
-            secret: None,
-            trusted: false,
+            ..Upstream::new(url("http://127.0.0.1:1"), gate)
         }
     }
 
@@ -207,7 +218,11 @@ mod tests {
         let all = [
             ("orders", upstream(Gate::Ticket, None)),
             ("shop", upstream(Gate::Room, Some("gala"))),
-            ("static", upstream(Gate::Open, None)),
+            (
+                "static",
+                Upstream::new(url("http://127.0.0.1:2"), Gate::Open),
+            ),
+            ("aside", upstream(Gate::Open, None)),
         ];
         all.map(|(name, upstream)| (name.to_owned(), upstream))
             .into()
@@ -215,11 +230,8 @@ mod tests {
 
     fn route(path: &str, upstream: &str, gate: Option<RouteGate>) -> Route {
         Route {
-            host: None,
-            path: path.to_owned(),
-            methods: vec!["GET".to_owned()],
-            upstream: upstream.to_owned(),
             gate,
+            ..Route::new(path, &["GET"], upstream)
         }
     }
 
@@ -361,9 +373,24 @@ mod tests {
             ("/{*rest}/x", "static", None, "must end"),
             ("/{}", "static", None, "malformed parameter"),
             ("/a/../b", "static", None, "malformed segment"),
+            ("/{*rest}", "aside", None, "another upstream gates"),
         ] {
             let error = RouteTable::new(&upstreams(), &[route(path, upstream, gate)]).unwrap_err();
             assert!(error.contains(says), "{path}: {error}");
+        }
+        for fits in [
+            route("/{*rest}", "static", None),
+            route("/css/{*rest}", "aside", None),
+        ] {
+            RouteTable::new(&upstreams(), &[fits]).unwrap();
+        }
+        for host in ["shop:80", "shop.", "", "*.shop", "http://shop", "[::1]:80"] {
+            let route = Route {
+                host: Some(host.to_owned()),
+                ..route("/x", "static", None)
+            };
+            let error = RouteTable::new(&upstreams(), &[route]).unwrap_err();
+            assert!(error.contains("no bare name"), "{host}: {error}");
         }
     }
 }

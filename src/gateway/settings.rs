@@ -24,16 +24,21 @@ pub struct Settings {
     pub connections_per_client_max: usize,
     /// Requests being answered at once; beyond, 503 `busy`.
     pub in_flight_max: usize,
-    /// How long an answer may take to begin.
+    /// How long one of our own answers may take to begin, and a client to send a request that is
+    /// forwarded.
     pub request_ms: u64,
     /// How long a connection to an upstream may take.
     pub connect_ms: u64,
-    /// How long an upstream may take to begin its answer; then 504.
+    /// How long an upstream may take to begin its answer to a request that it has; then 504.
     pub upstream_ms: u64,
-    /// Requests at one upstream at once; beyond, 503 `busy`.
+    /// How long client or upstream may be silent inside a body that is forwarded.
+    pub silence_ms: u64,
+    /// Requests at one upstream at once, answers under way included; beyond, 503 `busy`.
     pub upstream_in_flight_max: usize,
     /// Longest request body that is forwarded.
     pub forward_body_bytes_max: u64,
+    /// Sites whose scripts may ask us, as browsers write an origin.
+    pub cors_origins: Vec<String>,
     /// How long a drain may take.
     pub drain_ms: u64,
     /// How often one may ask.
@@ -129,8 +134,10 @@ impl Default for Settings {
             request_ms: 30_000,
             connect_ms: 1_000,
             upstream_ms: 15_000,
+            silence_ms: 30_000,
             upstream_in_flight_max: 5_000,
             forward_body_bytes_max: 1_048_576,
+            cors_origins: Vec::new(),
             drain_ms: 10_000,
             limits: limit::Settings::default(),
             challenge: Challenging::default(),

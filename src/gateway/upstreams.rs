@@ -1,11 +1,14 @@
 //! What stands behind the gateway, and the paths that lead there, as an operator writes them.
 
+use std::collections::BTreeMap;
+
 use http::uri::Authority;
 use serde::Deserialize;
 use url::{Position, Url};
 
 use crate::base::ids::ShowId;
 use crate::base::secret::Secret;
+use crate::gateway::target::is_host;
 
 /// `[upstreams.<name>]`: a service behind the gateway, and its gate.
 #[derive(Debug, Clone, Deserialize)]
@@ -24,9 +27,35 @@ pub struct Upstream {
     /// Whether its `Catraca-Admission` and `Catraca-Stock` are believed.
     #[serde(default)]
     pub trusted: bool,
+    /// The host that it is told was asked.
+    #[serde(default)]
+    pub host: HostSent,
+    /// Requests at once; none: what the gateway's settings say.
+    #[serde(default)]
+    pub in_flight_max: Option<usize>,
 }
 
 impl Upstream {
+    /// An upstream with nothing said but where it is and who may pass.
+    pub fn new(url: Url, gate: Gate) -> Self {
+        Self {
+            url,
+            gate,
+            show: None,
+            secret: None,
+            trusted: false,
+            host: HostSent::Upstream,
+            in_flight_max: None,
+        }
+    }
+
+    /// Whether the same server stands behind a gate under another name: a route that opens all of it
+    /// would be a way round. One that opens a part is the operator's to judge.
+    pub(crate) fn is_gated_in(&self, upstreams: &BTreeMap<String, Self>) -> bool {
+        let mut gated = upstreams.values().filter(|other| other.gate != Gate::Open);
+        gated.any(|other| other.url.origin() == self.url.origin())
+    }
+
     /// Host and port.
     ///
     /// # Errors
@@ -45,6 +74,17 @@ impl Upstream {
             )),
         }
     }
+}
+
+/// What an upstream reads in `Host`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HostSent {
+    /// Its own name, as the URL has it.
+    #[default]
+    Upstream,
+    /// The name that the fan asked: for shops that build addresses of it.
+    Asked,
 }
 
 /// Who may pass to an upstream.
@@ -75,6 +115,73 @@ pub struct Route {
     /// Whom this route lets pass where the upstream's gate would not.
     #[serde(default)]
     pub gate: Option<RouteGate>,
+    /// Longest request body; none: what the gateway's settings say, and so for all below.
+    #[serde(default)]
+    pub body_bytes_max: Option<u64>,
+    /// How long the client may take to send the request.
+    #[serde(default)]
+    pub request_ms: Option<u64>,
+    /// How long the upstream may take to begin its answer to a request that it has.
+    #[serde(default)]
+    pub answer_ms: Option<u64>,
+    /// How long either side may be silent inside a body.
+    #[serde(default)]
+    pub silence_ms: Option<u64>,
+    /// Requests on this route at once; none: as many as the upstream may have.
+    #[serde(default)]
+    pub in_flight_max: Option<usize>,
+    /// Requests on this route a second, in the long run; none: no limit.
+    #[serde(default)]
+    pub per_s: Option<u32>,
+    /// Requests at once after a pause; none: as many as in a second.
+    #[serde(default)]
+    pub burst: Option<u32>,
+}
+
+impl Route {
+    /// A route to an upstream with nothing said beside.
+    pub fn new(path: &str, methods: &[&str], upstream: &str) -> Self {
+        Self {
+            host: None,
+            path: path.to_owned(),
+            methods: methods.iter().map(|&method| method.to_owned()).collect(),
+            upstream: upstream.to_owned(),
+            gate: None,
+            body_bytes_max: None,
+            request_ms: None,
+            answer_ms: None,
+            silence_ms: None,
+            in_flight_max: None,
+            per_s: None,
+            burst: None,
+        }
+    }
+
+    /// Whether its host can be one that is asked: without a port and a dot at the end.
+    ///
+    /// # Errors
+    /// The rule that it breaks.
+    pub(crate) fn check_host(&self) -> Result<(), String> {
+        let Some(host) = &self.host else {
+            return Ok(());
+        };
+        let colon = host.rfind(':');
+        let has_port = colon.is_some_and(|colon| !host[colon..].contains(']'));
+        if is_host(host) && !has_port && !host.ends_with('.') {
+            Ok(())
+        } else {
+            Err(format!("has a host ({host}) that is no bare name"))
+        }
+    }
+
+    /// The same, for those whom its gate lets pass.
+    #[must_use]
+    pub fn with_gate(self, gate: RouteGate) -> Self {
+        Self {
+            gate: Some(gate),
+            ..self
+        }
+    }
 }
 
 /// Whom a route of a gated upstream lets pass without a ticket.
@@ -90,11 +197,8 @@ pub enum RouteGate {
 /// The routes of the shop that comes with Catraca, to the upstream of that name.
 pub fn orders_routes(upstream: &str) -> Vec<Route> {
     let route = |method: &str, path: &str, gate| Route {
-        host: None,
-        path: format!("/v1/shows/{{show}}{path}"),
-        methods: vec![method.to_owned()],
-        upstream: upstream.to_owned(),
         gate,
+        ..Route::new(&format!("/v1/shows/{{show}}{path}"), &[method], upstream)
     };
     vec![
         route("GET", "/seats", Some(RouteGate::Open)),

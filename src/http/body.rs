@@ -1,7 +1,6 @@
-//! A body in passing: not too slow, not too long, and without trailers.
+//! A body in passing: not too slow, not too long, and without trailers unless somebody sifts them.
 //!
-//! Trailers are dropped on purpose: whoever reads them as headers can be told anything by them, and
-//! nothing that we forward needs them.
+//! Trailers are dropped otherwise: whoever reads them as headers can be told anything by them.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -32,6 +32,7 @@ pub struct Bounded<B> {
     inner: B,
     silence_max: Duration,
     bytes_left: u64,
+    sift: Option<fn(&mut HeaderMap)>,
     silence: Option<Pin<Box<Sleep>>>,
 }
 
@@ -42,6 +43,7 @@ impl<B> Bounded<B> {
             inner,
             silence_max,
             bytes_left: u64::MAX,
+            sift: None,
             silence: None,
         }
     }
@@ -51,6 +53,20 @@ impl<B> Bounded<B> {
     pub fn at_most(mut self, bytes: u64) -> Self {
         self.bytes_left = bytes;
         self
+    }
+
+    /// The same, with those trailers that `sift` leaves.
+    #[must_use]
+    pub fn with_trailers(mut self, sift: fn(&mut HeaderMap)) -> Self {
+        self.sift = Some(sift);
+        self
+    }
+
+    /// Trailers as they may pass; they come last.
+    fn trailers(&self, frame: Frame<Bytes>) -> Option<Frame<Bytes>> {
+        let mut trailers = frame.into_trailers().ok()?;
+        self.sift?(&mut trailers);
+        (!trailers.is_empty()).then(|| Frame::trailers(trailers))
     }
 
     /// Ready once the sender has been silent for too long. The timer exists only while we wait, so
@@ -89,8 +105,9 @@ where
         if let Some(silence) = &mut this.silence {
             silence.as_mut().reset(Instant::now() + this.silence_max);
         }
-        let Ok(data) = frame.into_data() else {
-            return Poll::Ready(None); // trailers come last
+        let data = match frame.into_data() {
+            Ok(data) => data,
+            Err(last) => return Poll::Ready(this.trailers(last).map(Ok)),
         };
         let Some(left) = this.bytes_left.checked_sub(data.len() as u64) else {
             return Poll::Ready(Some(Err(BodyError::TooLong)));
@@ -105,6 +122,40 @@ where
 
     fn size_hint(&self) -> SizeHint {
         self.inner.size_hint()
+    }
+}
+
+/// A body that keeps something until it is dropped, such as a place that it takes.
+#[derive(Debug)]
+pub struct Holding<B, H> {
+    body: B,
+    _held: H,
+}
+
+impl<B, H> Holding<B, H> {
+    /// Keeps `held` for as long as there is this body.
+    pub fn new(body: B, held: H) -> Self {
+        Self { body, _held: held }
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin, H: Unpin> Body for Holding<B, H> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -126,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bytes_are_counted_and_trailers_dropped() {
+    async fn bytes_are_counted_and_trailers_sifted() {
         let two = || {
             let trailers = [(http::header::HOST, http::HeaderValue::from_static("x"))];
             frames(vec![
@@ -139,6 +190,14 @@ mod tests {
         let collected = whole.collect().await.unwrap();
         assert!(collected.trailers().is_none());
         assert_eq!(collected.to_bytes(), "abc");
+        for (sift, left) in [
+            ((|_| {}) as fn(&mut HeaderMap), Some(1)),
+            (HeaderMap::clear, None),
+        ] {
+            let sifted = Bounded::new(two(), Duration::from_secs(1)).with_trailers(sift);
+            let collected = sifted.collect().await.unwrap();
+            assert_eq!(collected.trailers().map(HeaderMap::len), left);
+        }
         let short = Bounded::new(two(), Duration::from_secs(1)).at_most(2);
         assert!(matches!(short.collect().await, Err(BodyError::TooLong)));
     }

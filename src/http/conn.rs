@@ -12,9 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::Version;
-use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
@@ -126,42 +124,6 @@ pub(crate) struct InFlight(Arc<Activity>);
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.request_ended();
-    }
-}
-
-/// An answer's body, which keeps its request in flight until it is sent.
-#[derive(Debug)]
-pub(crate) struct Answer<B> {
-    body: B,
-    _in_flight: InFlight,
-}
-
-impl<B> Answer<B> {
-    pub(crate) fn new(body: B, in_flight: InFlight) -> Self {
-        Self {
-            body,
-            _in_flight: in_flight,
-        }
-    }
-}
-
-impl<B: Body<Data = Bytes> + Unpin> Body for Answer<B> {
-    type Data = Bytes;
-    type Error = B::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<std::result::Result<Frame<Bytes>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 

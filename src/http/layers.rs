@@ -25,6 +25,8 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The longest body that is read only to be refused.
 const FORGOTTEN_BYTES_MAX: u64 = 1_048_576;
+/// How long it is read.
+const FORGOTTEN_MAX: Duration = Duration::from_secs(10);
 
 /// Names the request: one id, ours, whatever the client sent. Answers the value with which the answer
 /// is to be signed.
@@ -110,7 +112,9 @@ pub async fn fitting(request: Request, max: u64) -> Result<Request, Problem> {
     };
     if bytes <= FORGOTTEN_BYTES_MAX && !request.headers().contains_key(http::header::EXPECT) {
         let mut body = request.into_body();
-        while let Some(Ok(_)) = body.frame().await {}
+        let forget = async { while let Some(Ok(_)) = body.frame().await {} };
+        // Whoever takes longer sees a broken connection.
+        drop(tokio::time::timeout(FORGOTTEN_MAX, forget).await);
     }
     Err(extract::too_large())
 }

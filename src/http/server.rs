@@ -29,8 +29,8 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use crate::base::limits::{HEADER_BYTES_MAX, HEADERS_MAX};
-use crate::http::body::Bounded;
-use crate::http::conn::{Activity, Answer, Timed};
+use crate::http::body::{Bounded, Holding};
+use crate::http::conn::{Activity, Timed};
 use crate::telemetry::metrics;
 
 /// Streams that one HTTP/2 connection may have open.
@@ -173,7 +173,10 @@ impl Server {
             let in_flight = activity.request(request.version());
             request.extensions_mut().insert(Peer(peer));
             let silence_max = self.settings.body_silence_max;
-            let request = request.map(|body| Body::new(Bounded::new(body, silence_max)));
+            let request = request.map(|body| {
+                let bounded = Bounded::new(body, silence_max);
+                Body::new(bounded.with_trailers(|_| {})) // whoever forwards them sifts them
+            });
             let (router, stop) = (self.router.clone(), self.stop.clone());
             let is_http2 = request.version() == Version::HTTP_2;
             async move {
@@ -182,7 +185,7 @@ impl Server {
                     let close = HeaderValue::from_static("close");
                     response.headers_mut().insert(CONNECTION, close);
                 }
-                Ok::<_, Infallible>(response.map(|body| Answer::new(body, in_flight)))
+                Ok::<_, Infallible>(response.map(|body| Holding::new(body, in_flight)))
             }
         });
         let timed = Timed::new(stream, Arc::clone(&activity), self.settings.stall_max);

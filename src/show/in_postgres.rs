@@ -8,8 +8,9 @@ use crate::driver::postgres::Postgres;
 use crate::show::draw::{DrawFact, Entered};
 use crate::show::draws_in_postgres as draws;
 use crate::show::in_sql::{int, read_ledger, read_show};
+use crate::show::ledger_in_postgres as ledger;
 use crate::show::settings::Settings;
-use crate::show::{Change, Checkpoint, LedgerRow, Put, Show, Store, StoreError};
+use crate::show::{Change, Checkpoint, FinishedMend, LedgerRow, Put, Show, Store, StoreError};
 
 /// The show store over a database.
 #[derive(Debug, Clone)]
@@ -98,15 +99,13 @@ impl Store for InPostgres {
         Ok(done.rows_affected() == 1)
     }
 
-    async fn end_mend(&self, show: &ShowId, generation: Generation) -> Result<(), StoreError> {
-        sqlx::query(
-            "update shows set mended = greatest(mended, $1) where show = $2 and generation = $1",
-        )
-        .bind(int(generation.0))
-        .bind(show.as_str())
-        .execute(&mut *self.db.connection().await?)
-        .await?;
-        Ok(())
+    async fn end_mend(&self, show: &ShowId, mend: &FinishedMend) -> Result<(), StoreError> {
+        let given = (show.clone(), *mend);
+        self.db
+            .unit_with(given, |tx, (show, mend)| async move {
+                ledger::end_mend(tx, &show, &mend).await
+            })
+            .await
     }
 
     async fn raise_ceiling(
@@ -156,7 +155,7 @@ impl Store for InPostgres {
         let given = (show.clone(), rows.to_vec());
         self.db
             .unit_with(given, move |tx, (show, rows)| async move {
-                append_ledger(tx, &show, current, &rows).await
+                ledger::append(tx, &show, current, &rows).await
             })
             .await
     }
@@ -335,47 +334,6 @@ async fn cancel(
     let show = load(&mut tx, id).await?;
     tx.commit().await?;
     Ok(show)
-}
-
-async fn append_ledger(
-    mut tx: Transaction<'static, Db>,
-    show: &ShowId,
-    current: Generation,
-    rows: &[LedgerRow],
-) -> Result<bool, StoreError> {
-    // Shared, so that no mend begins before these rows are either there or not.
-    sqlx::query("select from shows where show = $1 for share")
-        .bind(show.as_str())
-        .execute(&mut *tx)
-        .await?;
-    let now = load(&mut tx, show).await?;
-    let Some(now) = now.filter(|now| now.generation == current) else {
-        return Ok(false);
-    };
-    for row in rows {
-        let counts = row.generation == current || row.generation == now.mended;
-        if row.edition != now.edition || !counts {
-            return Ok(false);
-        }
-        sqlx::query(
-            "insert into room_ledger
-               (show, edition, generation, seq, at_ms, token, serving, kind, body)
-             values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict do nothing",
-        )
-        .bind(show.as_str())
-        .bind(int(row.edition.0))
-        .bind(int(row.generation.0))
-        .bind(int(row.seq))
-        .bind(row.at.as_millis())
-        .bind(int(row.token))
-        .bind(int(row.serving.0))
-        .bind(&row.kind)
-        .bind(&row.body)
-        .execute(&mut *tx)
-        .await?;
-    }
-    tx.commit().await?;
-    Ok(true)
 }
 
 pub(super) async fn insert_audit(

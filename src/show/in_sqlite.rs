@@ -9,8 +9,9 @@ use crate::driver::sqlite::Sqlite;
 use crate::show::draw::{DrawFact, Entered};
 use crate::show::draws_in_sqlite as draws;
 use crate::show::in_sql::{int, read_ledger, read_show};
+use crate::show::ledger_in_sqlite as ledger;
 use crate::show::settings::Settings;
-use crate::show::{Change, Checkpoint, LedgerRow, Put, Show, Store, StoreError};
+use crate::show::{Change, Checkpoint, FinishedMend, LedgerRow, Put, Show, Store, StoreError};
 
 /// The show store over `catraca.db`.
 #[derive(Debug, Clone)]
@@ -94,14 +95,11 @@ impl Store for InSqlite {
         Ok(done.rows_affected() == 1)
     }
 
-    async fn end_mend(&self, show: &ShowId, generation: Generation) -> Result<(), StoreError> {
-        sqlx::query("update shows set mended = max(mended, ?) where show = ? and generation = ?")
-            .bind(int(generation.0))
-            .bind(show.as_str())
-            .bind(int(generation.0))
-            .execute(&self.db.write)
-            .await?;
-        Ok(())
+    async fn end_mend(&self, show: &ShowId, mend: &FinishedMend) -> Result<(), StoreError> {
+        let (db, show, mend) = (self.db.clone(), show.clone(), *mend);
+        self.db
+            .outlive(async move { ledger::end_mend(&db, &show, &mend).await })
+            .await
     }
 
     async fn raise_ceiling(
@@ -149,7 +147,7 @@ impl Store for InSqlite {
     ) -> Result<bool, StoreError> {
         let (db, show, rows) = (self.db.clone(), show.clone(), rows.to_vec());
         self.db
-            .outlive(async move { append_ledger(&db, &show, current, &rows).await })
+            .outlive(async move { ledger::append(&db, &show, current, &rows).await })
             .await
     }
 
@@ -322,43 +320,6 @@ async fn cancel(db: &Sqlite, id: &ShowId, change: &Change) -> Result<Option<Show
     let show = load(&mut tx, id).await?;
     tx.commit().await?;
     Ok(show)
-}
-
-async fn append_ledger(
-    db: &Sqlite,
-    show: &ShowId,
-    current: Generation,
-    rows: &[LedgerRow],
-) -> Result<bool, StoreError> {
-    let mut tx = begin(db).await?;
-    let now = load(&mut tx, show).await?;
-    let Some(now) = now.filter(|now| now.generation == current) else {
-        return Ok(false);
-    };
-    for row in rows {
-        let counts = row.generation == current || row.generation == now.mended;
-        if row.edition != now.edition || !counts {
-            return Ok(false);
-        }
-        sqlx::query(
-            "insert into room_ledger \
-             (show, edition, generation, seq, at_ms, token, serving, kind, body) \
-             values (?, ?, ?, ?, ?, ?, ?, ?, ?) on conflict do nothing",
-        )
-        .bind(show.as_str())
-        .bind(int(row.edition.0))
-        .bind(int(row.generation.0))
-        .bind(int(row.seq))
-        .bind(row.at.as_millis())
-        .bind(int(row.token))
-        .bind(int(row.serving.0))
-        .bind(&row.kind)
-        .bind(&row.body)
-        .execute(&mut *tx)
-        .await?;
-    }
-    tx.commit().await?;
-    Ok(true)
 }
 
 pub(super) async fn insert_audit(

@@ -10,6 +10,8 @@ pub mod settings;
 mod draws_in_postgres;
 mod draws_in_sqlite;
 mod in_sql;
+mod ledger_in_postgres;
+mod ledger_in_sqlite;
 
 use std::fmt::Debug;
 
@@ -57,8 +59,8 @@ pub trait Store: Send + Sync + Debug {
     /// begun a mend, or the ceiling was raised meanwhile.
     async fn begin_mend(&self, seen: &Show, ceiling: Number) -> Result<bool, StoreError>;
 
-    /// A mend of this generation is finished.
-    async fn end_mend(&self, show: &ShowId, generation: Generation) -> Result<(), StoreError>;
+    /// A mend is finished; ignored where its generation is not the show's.
+    async fn end_mend(&self, show: &ShowId, mend: &FinishedMend) -> Result<(), StoreError>;
 
     /// Raises the number ceiling of a room of this generation; it never falls. `Ok(false)`: the
     /// generation is no longer the show's. Its room was given up for lost, and the numbers above its
@@ -70,7 +72,7 @@ pub trait Store: Send + Sync + Debug {
         ceiling: Number,
     ) -> Result<bool, StoreError>;
 
-    /// Keeps what a room looked like. Ignored where the generation is not the show's. A room that has a
+    /// Keeps what a room looked like, and that its ledger is copied up to then. Ignored where the generation is not the show's. A room that has a
     /// checkpoint is whole, so its generation counts as mended, too, should the mender have died before
     /// it could say so. The state is ignored where an operator's verb is newer than `verb_version`.
     async fn checkpoint(&self, show: &ShowId, checkpoint: &Checkpoint) -> Result<(), StoreError>;
@@ -166,7 +168,8 @@ pub struct Show {
     pub serving: Place,
     /// The last checkpoint's fans in line.
     pub waiting: u64,
-    /// The last checkpoint's room time; before the first, when the show was created.
+    /// The last checkpoint's room time, up to which the ledger is copied; before the first, when the
+    /// show was created.
     pub checkpoint_at: Timestamp,
 }
 
@@ -198,6 +201,19 @@ pub struct Checkpoint {
     pub waiting: u64,
     /// Room time.
     pub at: Timestamp,
+}
+
+/// What a mender has found out about the room that was lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FinishedMend {
+    /// The edition of the room.
+    pub edition: Edition,
+    /// The generation that the mend began.
+    pub generation: Generation,
+    /// What the lost room did until then is copied, by its own time.
+    pub copied_at: Timestamp,
+    /// It had been lost by then, by the time of the room that followed.
+    pub found_at: Timestamp,
 }
 
 /// One copied ledger entry.

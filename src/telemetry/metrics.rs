@@ -56,6 +56,23 @@ pub fn forward(outcome: &'static str) {
     counter!("catraca_forward_total", "outcome" => outcome).increment(1);
 }
 
+/// `catraca_repeat_total{outcome}`: requests that could be sent once more, because their connection
+/// failed and they only look: sent, or spared for want of budget.
+pub fn repeat(outcome: &'static str) {
+    counter!("catraca_repeat_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_upstream_open{upstream}`: 1 while the upstream is left alone because it does not answer.
+pub fn upstream_open(upstream: &str, is: u8) {
+    gauge!("catraca_upstream_open", "upstream" => upstream.to_owned()).set(f64::from(is));
+}
+
+/// `catraca_room_off{show}`: 1 while the operator has taken the waiting room away, so that nothing is
+/// guarded.
+pub fn room_off(show: &str, is: u8) {
+    gauge!("catraca_room_off", "show" => show.to_owned()).set(f64::from(is));
+}
+
 /// `catraca_limited_total{limit}`: requests refused because somebody asked too often.
 pub fn limited(limit: &'static str) {
     counter!("catraca_limited_total", "limit" => limit).increment(1);

@@ -25,7 +25,8 @@ pub enum Bench {
     Room(RoomArgs),
     /// The gateway: rows 3, 5, 6, 7, 8 and 15 of docs/performance.md, beside nginx and haproxy.
     Gate(GateArgs),
-    /// Holds and orders on PostgreSQL, beside a counter row and a statement a row.
+    /// Holds and orders on PostgreSQL, beside a counter row and a statement a row; row 14 of
+    /// docs/performance.md.
     Orders(OrdersArgs),
 }
 
@@ -38,6 +39,6 @@ pub fn run(bench: &Bench, runtime: &Runtime) -> anyhow::Result<String> {
     match bench {
         Bench::Room(args) => room::run(args),
         Bench::Gate(args) => gate::run(args),
-        Bench::Orders(args) => Ok(runtime.block_on(orders::run(args))?.to_string()),
+        Bench::Orders(args) => runtime.block_on(orders::run(args)),
     }
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 /// One line of the table.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
+    /// Of the list of what must be; 0: it has none there.
     pub(super) number: u8,
     pub(super) what: String,
     pub(super) ours: f64,
@@ -53,9 +54,13 @@ impl Table {
         text.push_str("| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
         for row in &self.rows {
             let (must, kept) = row.must.tell(row.ratio);
+            let number = match row.number {
+                0 => "–".to_owned(),
+                number => number.to_string(),
+            };
             text.push_str(&format!(
-                "| {} | {} | {:.3} | {:.3} | {} | {:.2} | {must} | {} | {} |\n",
-                row.number, row.what, row.ours, row.peer, row.unit, row.ratio, kept, row.note
+                "| {number} | {} | {:.3} | {:.3} | {} | {:.2} | {must} | {} | {} |\n",
+                row.what, row.ours, row.peer, row.unit, row.ratio, kept, row.note
             ));
         }
         text

@@ -11,12 +11,14 @@
 //! for the others and looks at all ([`Look::All`]): a refusal tells of seats that are taken, not of
 //! seats that are locked.
 //!
-//! `batch.rs` and `sale.rs` carry out decisions, `facts.rs` and `seats.rs` load what they depend on,
+//! `batch.rs` and `sale.rs` carry out decisions, `facts.rs` and `seats.rs` load what they depend on, the
+//! latter from where `front.rs` says,
 //! `rows_in_sql.rs` beside this folder is the form of the rows; `keys.rs` and `stock.rs` keep idempotency keys and seats,
 //! and `sweep.rs` takes back what was sold of a cancelled show.
 
 mod batch;
 mod facts;
+mod front;
 mod keys;
 mod sale;
 mod seats;
@@ -36,6 +38,7 @@ use crate::base::time::Clock;
 use crate::driver::postgres::Postgres;
 use crate::orders::answer;
 use crate::orders::idempotency::{Begun, Claimed, Key};
+use crate::orders::in_postgres::front::Fronts;
 use crate::orders::in_postgres::unit::{Conn, Unit};
 use crate::orders::rows_in_sql as rows;
 use crate::orders::rules::hold::{PlaceHold, Wish};
@@ -66,6 +69,7 @@ pub struct InPostgres {
     postgres: Postgres,
     clock: Arc<dyn Clock>,
     ids: Arc<IdSource>,
+    fronts: Arc<Fronts>,
 }
 
 impl InPostgres {
@@ -75,6 +79,7 @@ impl InPostgres {
             postgres,
             clock,
             ids,
+            fronts: Arc::default(),
         }
     }
 
@@ -121,14 +126,14 @@ impl InPostgres {
         key: Option<&Claimed>,
         look: Look,
     ) -> Result<Option<Result<Hold, Refusal>>, StoreError> {
-        let input = (request.clone(), key.cloned());
-        self.unit(input, move |unit, (request, key)| async move {
+        let input = (request.clone(), key.cloned(), Arc::clone(&self.fronts));
+        self.unit(input, move |unit, (request, key, fronts)| async move {
             let mut unit = unit.asked_by(&request.buyer, key);
             let (id, now) = (unit.ids().hold(unit.now()), unit.now());
             let facts = match (&request.wish, look) {
                 (Wish::Best { section, quantity }, Look::Few) => {
-                    seats::for_next_seats(unit.tx(), &request.buyer, (section, *quantity), now)
-                        .await?
+                    let (buyer, few) = (&request.buyer, (&section[..], *quantity));
+                    seats::for_next_seats(unit.tx(), &fronts, buyer, few, now).await?
                 }
                 (Wish::Best { .. }, Look::Glance) => {
                     Some(seats::for_hold(unit.tx(), &request, now).await?)

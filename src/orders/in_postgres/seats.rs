@@ -7,6 +7,7 @@ use sqlx::{PgConnection, Row};
 
 use crate::base::ids::ShowId;
 use crate::base::time::Timestamp;
+use crate::orders::in_postgres::front::{Fronts, Place, Seen};
 use crate::orders::in_postgres::{facts, stock};
 use crate::orders::rows_in_sql::{self as rows, Columns};
 use crate::orders::rules::hold::{NamedSeat, Offer, PlaceHold, Wish};
@@ -19,50 +20,80 @@ const BEST_FACTS: &str = include_str!("sql/best_facts.sql");
 /// all seats of the section loaded.
 const FREE_LOOKS: i64 = 1_000;
 
+/// What a look at a few seats came to: what the hold depends on, or why there can be none; nothing where
+/// the wish does not fit there.
+type Few = Option<Result<hold::Facts, Refusal>>;
+
 /// What a hold of the best seats depends on, where a few that nobody else looks at hold the wish; or
 /// why there can be none. They are locked, and so is the ticket.
 pub(super) async fn for_next_seats(
     tx: &mut PgConnection,
+    fronts: &Fronts,
     buyer: &Buyer,
     (name, quantity): (&str, u32),
     now: Timestamp,
-) -> Result<Option<Result<hold::Facts, Refusal>>, StoreError> {
+) -> Result<Few, StoreError> {
+    let place = (buyer.show.clone(), name.to_owned(), quantity);
+    let mut next = Some(fronts.of(&place, now));
+    while let Some(after) = next {
+        let (few, seen) = look_after(tx, buyer, &place, after, now).await?;
+        next = seen.and_then(|seen| fronts.saw(&place, after, seen, now));
+        if few.is_some() {
+            return Ok(few);
+        }
+    }
+    Ok(None)
+}
+
+/// Looks at a few seats after an ordinal; also what that says of the front of a section that exists.
+async fn look_after(
+    tx: &mut PgConnection,
+    buyer: &Buyer,
+    (_, name, quantity): &Place,
+    after: i64,
+    now: Timestamp,
+) -> Result<(Few, Option<Seen>), StoreError> {
     let row = sqlx::query(BEST_FACTS)
         .bind(buyer.show.as_str())
         .bind(buyer.ticket.to_string())
         .bind(now.as_millis())
         .bind(name)
-        .bind(i64::from(quantity))
+        .bind(i64::from(*quantity))
         .bind(stock::ticket_lock(buyer.ticket))
         .bind(stock::section_lock(&buyer.show, name))
+        .bind(after)
         .fetch_optional(tx)
         .await?;
     let Some(row) = row else {
-        return Ok(Some(Err(Refusal::NoSuchShow)));
+        return Ok((Some(Err(Refusal::NoSuchShow)), None));
     };
-    let offer = match row.text_or_none("section")? {
-        None => Offer::Nothing,
-        Some(_) => {
-            let section = rows::section(&row)?;
-            let free = ordinals(&row.try_get::<Vec<i64>, _>("free")?)?;
-            let found = if section.numbered {
-                seats::run(&free, quantity as usize).is_some()
-            } else {
-                quantity as usize <= free.len()
-            };
-            if !found {
-                return Ok(None);
-            }
-            let in_carts = false; // of interest only where there are too few
-            Offer::Section {
-                section,
-                free,
-                in_carts,
-            }
+    let (mut offer, mut seen) = (Offer::Nothing, None);
+    if row.text_or_none("section")?.is_some() {
+        let section = rows::section(&row)?;
+        let free = ordinals(&row.try_get::<Vec<i64>, _>("free")?)?;
+        let fits = if section.numbered {
+            seats::run(&free, *quantity as usize).is_some()
+        } else {
+            *quantity as usize <= free.len()
+        };
+        seen = match row.try_get("front")? {
+            None => Some(Seen::End),
+            Some(front) if fits => Some(Seen::Some(front)),
+            Some(front) => section.numbered.then_some(Seen::None(front)),
+        };
+        if !fits {
+            return Ok((None, seen));
         }
-    };
+        let in_carts = false; // of interest only where there are too few
+        offer = Offer::Section {
+            section,
+            free,
+            in_carts,
+        };
+    }
     let left = true; // of interest only where there are too few
-    Ok(Some(Ok(hold_facts(&row, &buyer.show, left, offer)?)))
+    let facts = hold_facts(&row, &buyer.show, left, offer)?;
+    Ok((Some(Ok(facts)), seen))
 }
 
 /// Locks the ticket, for two holds at once could not count each other; and of the best seats the

@@ -59,6 +59,7 @@ pub(super) fn answer(name: Name, value: Value) -> anyhow::Result<Outcome> {
             Outcome::Mended(Mended::Stale)
         }
         (Name::MendCopy, "found") => Outcome::Mended(Mended::Found {
+            now: reply.time()?,
             issued: Number(reply.number()?),
             entries: each(&mut reply, |reply| entry(reply.value()?))?,
         }),

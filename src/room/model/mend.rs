@@ -38,6 +38,7 @@ pub(super) fn mend(room: &mut State, step: &Mend) -> Mended {
             }
             ledger::trim(room, *through);
             return Mended::Found {
+                now: room.now(),
                 issued: room.seq,
                 entries: ledger::read(room, *max),
             };

@@ -248,6 +248,8 @@ pub enum Mended {
     Done,
     /// What of the room still counts.
     Found {
+        /// Room time: whatever the lost room did, it did before.
+        now: Timestamp,
         /// The last number it had issued; 0 where nothing counts.
         issued: Number,
         /// The oldest entries of its ledger that SQL may lack.

@@ -23,7 +23,7 @@ use crate::support::need::REDIS;
 use crate::support::redis::Server;
 
 /// Longest wait for anything here.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 on_every_database! {
     Site:
@@ -52,7 +52,7 @@ impl Site {
     }
 }
 
-async fn embedded(folder: &Path) -> Arc<dyn room::Store> {
+pub(super) async fn embedded(folder: &Path) -> Arc<dyn room::Store> {
     let room = InMemory::open(&folder.join("room.db"), Arc::new(SystemClock)).await;
     Arc::new(room.unwrap())
 }
@@ -74,7 +74,7 @@ impl World {
         Self::on(&database::in_sqlite(folder).await, room)
     }
 
-    fn on(db: &Database, room: Arc<dyn room::Store>) -> Self {
+    pub(super) fn on(db: &Database, room: Arc<dyn room::Store>) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let rooms = Rooms::new(room);
         let shows = db.stores(&clock, &Arc::new(IdSource::random())).shows;

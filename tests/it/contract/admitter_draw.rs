@@ -1,10 +1,10 @@
 //! The admitter and a draw: sealed, frozen, held and called, whatever is lost in between.
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 
 use catraca::admitter::ledger::entry_of;
+use catraca::app::database::Database;
 use catraca::base::ids::{Edition, FanId, Generation, Number, Place};
 use catraca::room::draw::{Table, commitment, seed};
 use catraca::room::in_redis::InRedis;
@@ -12,7 +12,8 @@ use catraca::room::model::command::{Board, Change, Frozen, Restored, Restoring, 
 use catraca::show::Show;
 use catraca::show::draw::{DrawFact, Entered};
 
-use crate::contract::admitter::World;
+use crate::contract::admitter::{World, embedded};
+use crate::support::database::{self, on_every_database};
 use crate::support::need::REDIS;
 use crate::support::redis::Server;
 
@@ -120,19 +121,52 @@ impl World {
     }
 }
 
-/// Loses everything that the embedded room keeps.
-async fn lose(world: World, folder: &Path) -> World {
-    drop(world);
-    for file in ["room.db", "room.db-wal", "room.db-shm"] {
-        let _missing = std::fs::remove_file(folder.join(file));
-    }
-    World::open(folder).await
+on_every_database! {
+    Site:
+    fans_are_called_in_the_order_of_the_draw,
+    the_beacon_is_waited_for_and_entered_once,
+    a_loss_between_any_two_steps_changes_no_place,
 }
 
-#[tokio::test]
-async fn fans_are_called_in_the_order_of_the_draw() {
-    let folder = tempfile::tempdir().unwrap();
-    is_drawn(World::open(folder.path()).await).await;
+/// Where SQL and the embedded room are.
+struct Site {
+    database: Database,
+    folder: tempfile::TempDir,
+}
+
+impl Site {
+    async fn open(database: Database, folder: tempfile::TempDir) -> Self {
+        Self { database, folder }
+    }
+
+    async fn world(&self) -> World {
+        World::on(&self.database, embedded(self.folder.path()).await)
+    }
+
+    /// Where there was no show before.
+    async fn anew(&self) -> World {
+        for table in ["shows", "draws", "room_ledger", "room_mends"] {
+            database::run(&self.database, &format!("delete from {table}")).await;
+        }
+        self.without_room().await
+    }
+
+    /// The same after everything that the embedded room keeps was lost.
+    async fn lose(&self, world: World) -> World {
+        drop(world);
+        self.without_room().await
+    }
+
+    async fn without_room(&self) -> World {
+        for file in ["room.db", "room.db-wal", "room.db-shm"] {
+            let _missing = std::fs::remove_file(self.folder.path().join(file));
+        }
+        self.world().await
+    }
+}
+
+async fn fans_are_called_in_the_order_of_the_draw(site: Site) {
+    is_drawn(site.world().await).await;
 }
 
 #[tokio::test]
@@ -171,10 +205,8 @@ async fn is_drawn(mut world: World) {
     assert_eq!(world.called().await, expected);
 }
 
-#[tokio::test]
-async fn the_beacon_is_waited_for_and_entered_once() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut world = World::open(folder.path()).await;
+async fn the_beacon_is_waited_for_and_entered_once(site: Site) {
+    let mut world = site.world().await;
     let fans = world.early(WITH_BEACON, 3).await;
     assert_eq!(world.enter("5f3a0c").await, Some(Entered::TooEarly));
     world.ask_to_open().await;
@@ -203,11 +235,9 @@ async fn the_beacon_is_waited_for_and_entered_once() {
 }
 
 /// A room lost after each step of an opening. What SQL had is the draw; what it had not, begins anew.
-#[tokio::test]
-async fn a_loss_between_any_two_steps_changes_no_place() {
+async fn a_loss_between_any_two_steps_changes_no_place(site: Site) {
     for step in 0..5 {
-        let folder = tempfile::tempdir().unwrap();
-        let mut world = World::open(folder.path()).await;
+        let mut world = site.anew().await;
         let fans = world.early(WITH_BEACON, 5).await;
         let before = world.kept().await.draw.unwrap();
         if 0 < step {
@@ -235,7 +265,7 @@ async fn a_loss_between_any_two_steps_changes_no_place() {
                 .unwrap();
         }
 
-        let mut world = lose(world, folder.path()).await;
+        let mut world = site.lose(world).await;
         world
             .step_until(async |w| w.rooms.board(&w.show).await.is_ok())
             .await;

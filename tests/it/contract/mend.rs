@@ -2,15 +2,45 @@
 
 use std::sync::Arc;
 
-use catraca::base::ids::{Edition, FanId, FencingToken, Generation, Number, Place, ShowId};
+use catraca::app::database::Database;
+use catraca::base::ids::{
+    Edition, FanId, FencingToken, Generation, IdSource, Number, Place, ShowId,
+};
 use catraca::base::time::{Clock, SystemClock};
-use catraca::driver::schema::CATRACA;
-use catraca::driver::sqlite::Sqlite;
-use catraca::show::in_sqlite::InSqlite;
 use catraca::show::settings::Settings;
-use catraca::show::{Change, Checkpoint, LedgerRow, Show, Store};
+use catraca::show::{Change, Checkpoint, FinishedMend, LedgerRow, Show, Store};
 
 use crate::model::world::at;
+use crate::support::database::{self, on_every_database};
+
+on_every_database! {
+    World:
+    one_mender_at_a_time,
+    old_rows_are_refused,
+    a_page_is_kept_whole_or_not_at_all,
+    a_checkpoint_says_that_a_room_is_whole,
+    the_first_word_of_a_finished_mend_stays,
+}
+
+/// Shows in a database.
+struct World {
+    database: Database,
+    shows: Arc<dyn Store>,
+    _folder: tempfile::TempDir,
+}
+
+impl World {
+    async fn open(database: Database, folder: tempfile::TempDir) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let shows = database.stores(&clock, &Arc::new(IdSource::random())).shows;
+        created(&*shows).await;
+        Self {
+            database,
+            shows,
+            _folder: folder,
+        }
+    }
+}
 
 fn show() -> ShowId {
     "show".parse().unwrap()
@@ -58,8 +88,17 @@ fn checkpoint(generation: u64) -> Checkpoint {
     }
 }
 
-async fn one_mender_at_a_time(shows: &dyn Store) {
-    created(shows).await;
+fn finished(generation: u64) -> FinishedMend {
+    FinishedMend {
+        edition: Edition(1),
+        generation: Generation(generation),
+        copied_at: at(1_000),
+        found_at: at(1_700),
+    }
+}
+
+async fn one_mender_at_a_time(world: World) {
+    let shows = &*world.shows;
     let first = seen(shows).await;
     assert!(shows.begin_mend(&first, Number(100)).await.unwrap());
     assert!(!shows.begin_mend(&first, Number(100)).await.unwrap());
@@ -83,8 +122,8 @@ async fn one_mender_at_a_time(shows: &dyn Store) {
     assert_eq!((now.generation, now.ceiling), (Generation(2), Number(400)));
 }
 
-async fn old_rows_are_refused(shows: &dyn Store) {
-    created(shows).await;
+async fn old_rows_are_refused(world: World) {
+    let shows = &*world.shows;
     let append = async |current, rows: &[LedgerRow]| {
         let id = show();
         let appended = shows.append_ledger(&id, Generation(current), rows);
@@ -96,7 +135,7 @@ async fn old_rows_are_refused(shows: &dyn Store) {
             .await
             .unwrap()
     );
-    shows.end_mend(&show(), Generation(1)).await.unwrap();
+    shows.end_mend(&show(), &finished(1)).await.unwrap();
     assert!(append(1, &[row(1, 1), row(1, 2)]).await);
     assert!(
         shows
@@ -118,7 +157,7 @@ async fn old_rows_are_refused(shows: &dyn Store) {
     assert!(!append(2, &[row(1, 4)]).await, "who is overtaken");
     assert!(append(3, &[row(1, 4)]).await);
     assert!(!append(3, &[row(2, 1)]).await, "nobody finished that room");
-    shows.end_mend(&show(), Generation(3)).await.unwrap();
+    shows.end_mend(&show(), &finished(3)).await.unwrap();
     assert!(!append(3, &[row(1, 5)]).await, "the mend is over");
     let after = (Generation(0), 0);
     let rows = shows.ledger(&show(), Edition(1), after, 9).await.unwrap();
@@ -128,8 +167,8 @@ async fn old_rows_are_refused(shows: &dyn Store) {
     );
 }
 
-async fn a_checkpoint_says_that_a_room_is_whole(shows: &dyn Store) {
-    created(shows).await;
+async fn a_checkpoint_says_that_a_room_is_whole(world: World) {
+    let shows = &*world.shows;
     assert!(
         shows
             .begin_mend(&seen(shows).await, Number(100))
@@ -143,25 +182,58 @@ async fn a_checkpoint_says_that_a_room_is_whole(shows: &dyn Store) {
     assert_eq!((now.mended, now.checkpoint_at), (Generation(1), at(2_000)));
 }
 
-async fn in_sqlite(folder: &tempfile::TempDir) -> Arc<dyn Store> {
-    let path = folder.path().join("catraca.db");
-    Arc::new(InSqlite::new(Sqlite::open(&path, CATRACA).await.unwrap()))
+async fn a_page_is_kept_whole_or_not_at_all(world: World) {
+    let shows = &*world.shows;
+    let seen = seen(shows).await;
+    assert!(shows.begin_mend(&seen, Number(100)).await.unwrap());
+    shows.end_mend(&show(), &finished(1)).await.unwrap();
+    let append = async |rows: &[LedgerRow]| {
+        let id = show();
+        let appended = shows.append_ledger(&id, Generation(1), rows);
+        appended.await.unwrap()
+    };
+    let page: Vec<LedgerRow> = (1..=1_000).map(|seq| row(1, seq)).collect();
+    let mut mixed = page.clone();
+    mixed.push(LedgerRow {
+        edition: Edition(2),
+        ..row(1, 1_001)
+    });
+    assert!(!append(&mixed).await, "one row is of another edition");
+    let kept = async || {
+        let after = (Generation(0), 0);
+        shows
+            .ledger(&show(), Edition(1), after, 9_999)
+            .await
+            .unwrap()
+    };
+    assert_eq!(kept().await, []);
+    assert!(append(&[]).await);
+    assert!(append(&page).await);
+    // What is there stays as it is.
+    let again = LedgerRow {
+        kind: "claimed".to_owned(),
+        ..row(1, 1_000)
+    };
+    assert!(append(&[again, row(1, 1_001)]).await);
+    let expected: Vec<LedgerRow> = (1..=1_001).map(|seq| row(1, seq)).collect();
+    assert_eq!(kept().await, expected);
 }
 
-#[tokio::test]
-async fn one_mender_at_a_time_on_sqlite() {
-    let folder = tempfile::tempdir().unwrap();
-    one_mender_at_a_time(&*in_sqlite(&folder).await).await;
-}
-
-#[tokio::test]
-async fn old_rows_are_refused_on_sqlite() {
-    let folder = tempfile::tempdir().unwrap();
-    old_rows_are_refused(&*in_sqlite(&folder).await).await;
-}
-
-#[tokio::test]
-async fn a_checkpoint_says_that_a_room_is_whole_on_sqlite() {
-    let folder = tempfile::tempdir().unwrap();
-    a_checkpoint_says_that_a_room_is_whole(&*in_sqlite(&folder).await).await;
+async fn the_first_word_of_a_finished_mend_stays(world: World) {
+    let shows = &*world.shows;
+    let born = seen(shows).await;
+    assert!(shows.begin_mend(&born, Number(100)).await.unwrap());
+    let later = FinishedMend {
+        found_at: at(9_999),
+        ..finished(1)
+    };
+    shows.end_mend(&show(), &finished(2)).await.unwrap();
+    assert_eq!(seen(shows).await.mended, Generation(0), "of no mend begun");
+    for mend in [finished(1), later] {
+        shows.end_mend(&show(), &mend).await.unwrap();
+    }
+    assert_eq!(seen(shows).await.mended, Generation(1));
+    let mends = "select generation, copied_at_ms, found_at_ms from room_mends";
+    let mends: Vec<(i64, i64, i64)> = database::all(&world.database, mends).await;
+    assert_eq!(mends, [(1, 1_000, 1_700)]);
 }

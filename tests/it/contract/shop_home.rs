@@ -68,6 +68,22 @@ impl Home {
         postgres::database().await.map(Self::Postgres)
     }
 
+    /// Another of the same kind.
+    pub(crate) async fn another(&self) -> Self {
+        match self {
+            Self::Sqlite(_) => Self::sqlite(),
+            Self::Postgres(_) => Self::postgres().await.unwrap(),
+        }
+    }
+
+    /// What it is.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Sqlite(_) => "SQLite",
+            Self::Postgres(_) => "PostgreSQL",
+        }
+    }
+
     pub(crate) async fn open(&self) -> Db {
         match self {
             Self::Sqlite(folder) => {

@@ -1,66 +1,15 @@
 //! A whole sale by processes of one role each, over one room and one database.
 
-use std::path::Path;
-use std::process::Stdio;
-
 use catraca::app::alone::Role;
 use catraca::base::time::{Clock, SystemClock};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
 
 use crate::support::client::Client;
 use crate::support::need::REDIS;
-use crate::support::process::run_in;
+use crate::support::process::{Alone, SECRET, run_in};
 use crate::support::redis::Server;
 use crate::support::sale::{SHOW, crowd, expect, settings};
 use crate::support::until;
-
-const SECRET: &str = "a secret that every process of the sale has";
-
-struct Process {
-    _child: Child,
-    greeting: Vec<String>,
-}
-
-impl Process {
-    async fn start(role: Role, folder: &Path, env: &[(&str, String)]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_catraca"))
-            .args([role.word(), "--data-dir"])
-            .arg(folder)
-            .env("CATRACA__KEYS__SECRET", SECRET)
-            .env("CATRACA__ADMIN__LISTEN", "127.0.0.1:0")
-            .env("CATRACA__ORDERS__LISTEN", "127.0.0.1:0")
-            .env("CATRACA__GATEWAY__LISTEN", "127.0.0.1:0")
-            .env("CATRACA__GATEWAY__TRUSTED_PROXIES", "127.0.0.0/8")
-            .env("RUST_LOG", "error")
-            .envs(env.iter().map(|(name, value)| (*name, value)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut greeting = Vec::new();
-        while !greeting
-            .last()
-            .is_some_and(|line: &String| line.contains("metrics"))
-        {
-            greeting.push(lines.next_line().await.unwrap().expect("a greeting"));
-        }
-        Self {
-            _child: child,
-            greeting,
-        }
-    }
-
-    /// The address after this word of the greeting.
-    fn address(&self, word: &str) -> String {
-        let line = self.greeting.iter().find(|line| line.contains(word));
-        let line = line.unwrap_or_else(|| panic!("{word} in {:?}", self.greeting));
-        line.split("http://").nth(1).unwrap().to_owned()
-    }
-}
 
 #[tokio::test]
 async fn processes_of_one_role_each_are_one_sale() {
@@ -72,7 +21,7 @@ async fn processes_of_one_role_each_are_one_sale() {
     let room = ("CATRACA__ROOM__URL", server.url());
     let start = async |role, more: &[(&str, String)]| {
         let env: Vec<_> = [std::slice::from_ref(&room), more].concat();
-        Process::start(role, folder, &env).await
+        Alone::start(role, folder, &env).await
     };
     let orders = start(Role::Orders, &[]).await;
     let shop = format!("http://{}", orders.address("orders"));

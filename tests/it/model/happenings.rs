@@ -1,4 +1,5 @@
-//! What happens to a room in its life: normal days, losses, mends, passes shown.
+//! What happens to a room in its life: normal days, losses, mends, passes shown. Most lives are calm,
+//! for what a loss has taken away shows no difference any more.
 
 use proptest::prelude::*;
 
@@ -8,6 +9,7 @@ use catraca::room::model::command::{
 };
 
 use crate::model::histories::{Event, event};
+use crate::model::targets::{Moment, Turn, moment, turn};
 use crate::model::world::{at, fan, tick};
 
 /// One thing that happens to both rooms.
@@ -15,10 +17,22 @@ use crate::model::world::{at, fan, tick};
 pub(crate) enum Happening {
     Daily(Event),
     Say(Box<Command>),
+    /// It happens to somebody who stands in a way that it can happen to.
+    Turn(Turn),
+    /// That moment comes, or the millisecond before or after it.
+    OnTheDot((Moment, usize), u64, Turn),
     /// Fans with ids of this very moment join, between others who may be known.
     Mint(Vec<Option<u64>>),
-    Verb(RoomState),
+    /// The operator says these, one after the other.
+    Verbs(Vec<RoomState>),
+    /// Stock and capacity let the same number in, for so many seats a fan.
+    StockAsCapacity(u64),
+    /// What the operator said last arrives again, with another state; the same version, or only the
+    /// same verb.
+    Again(RoomState, u64),
     Hours([Option<i64>; 3]),
+    /// Hours that come at this very moment.
+    HoursNow,
     Guard(u64),
     /// The operator announces a draw, or takes it back.
     Announce(bool),
@@ -26,6 +40,8 @@ pub(crate) enum Happening {
     Sleep(Vec<u64>, u64),
     /// The opening of a draw, as far as so many steps, with what is wrong about the last.
     Opening(usize, Wrong),
+    /// So many windows in which ticks go through the draw, and the called buy.
+    DrawThrough(usize),
     /// A tick that wants so many calls and names so many places of the draw.
     TickDrawn(u64, usize, Wrong),
     /// Somebody tells the time.
@@ -40,16 +56,32 @@ pub(crate) enum Happening {
         is_found: bool,
         editions: u64,
     },
-    /// The ledger is copied up to this entry, and so many more are asked for.
-    Copy(u64, usize),
-    /// Where SQL's ledger says that these fans are, with the place that each had.
-    Fold(Vec<(u64, Folded)>),
+    /// The ledger is copied up to this entry, and so many more are asked for; by a mender so many
+    /// generations behind.
+    Copy(u64, usize, u64),
+    /// Where SQL's ledger says that these fans are, with the place that each had; said by a mender so
+    /// many generations behind.
+    Fold(Vec<(u64, Folded)>, u64),
     /// These fans show their passes; a few pass ahead of the room, or of another edition.
     Restore(Vec<(u64, Pass)>),
     Finish(RoomState, [u64; 4], Option<Stock>),
-    /// The data is lost, mended as far as so many steps, with what SQL has wrong of the draw; then these
-    /// fans come back.
-    LoseAndMend(usize, Wrong, Vec<(u64, Pass)>),
+    LoseAndMend(Vec<Ordeal>),
+}
+
+/// The data is lost, and mended as far as so many steps.
+#[derive(Debug, Clone)]
+pub(crate) struct Ordeal {
+    pub(crate) steps: usize,
+    /// What SQL has wrong of the draw.
+    pub(crate) wrong: Wrong,
+    /// How many of the numbers SQL knows of, and how many more the room may have issued.
+    pub(crate) known: u64,
+    pub(crate) more: u64,
+    pub(crate) folds: Vec<Vec<(u64, Folded)>>,
+    /// Everybody comes back, each with such a pass.
+    pub(crate) everybody: Option<Pass>,
+    /// And these do.
+    pub(crate) passes: Vec<(u64, Pass)>,
 }
 
 /// What is wrong with what is said of a draw.
@@ -59,6 +91,8 @@ pub(crate) enum Wrong {
     Seed,
     /// Its size, or the `serving` that a tick assumes.
     Number,
+    /// A tick names who took no part.
+    More,
 }
 
 /// What lasts.
@@ -119,12 +153,13 @@ impl Pass {
 }
 
 fn stock() -> impl Strategy<Value = Stock> {
-    (0u64..6, 0u64..8, 0u64..3, 0i64..60_000).prop_map(|(version, free, held, as_of)| Stock {
+    let free = prop_oneof![1 => Just(0u64), 2 => 0u64..12];
+    (0u64..6, free, 0u64..3, 0i64..4).prop_map(|(version, free, held, as_of)| Stock {
         version,
         free,
         held,
         sold: 40 - free,
-        as_of: at(as_of),
+        as_of: at(as_of * 15_000),
     })
 }
 
@@ -163,14 +198,19 @@ fn lasting() -> impl Strategy<Value = Lasting> {
 }
 
 fn wrong() -> impl Strategy<Value = Wrong> {
-    prop_oneof![6 => Just(Wrong::Nothing), 1 => Just(Wrong::Seed), 1 => Just(Wrong::Number)]
+    prop_oneof![
+        6 => Just(Wrong::Nothing),
+        2 => Just(Wrong::Seed),
+        1 => Just(Wrong::Number),
+        2 => Just(Wrong::More),
+    ]
 }
 
 fn state() -> impl Strategy<Value = RoomState> {
     (0..RoomState::ALL.len()).prop_map(|n| RoomState::ALL[n])
 }
 
-fn pass() -> impl Strategy<Value = (u64, Pass)> {
+pub(crate) fn pass() -> impl Strategy<Value = (u64, Pass)> {
     let pass = prop_oneof![
         9 => Just(Pass::Good),
         1 => Just(Pass::OfAnotherEdition),
@@ -183,45 +223,132 @@ fn pass() -> impl Strategy<Value = (u64, Pass)> {
     (0u64..40, pass)
 }
 
-/// Anything of all that.
-pub(crate) fn happening() -> impl Strategy<Value = Happening> {
+fn ordeal() -> impl Strategy<Value = Ordeal> {
+    // So few that some are folded twice.
+    let folded = folded().prop_map(|(n, folded)| (n % 8, folded));
+    let folds = proptest::collection::vec(proptest::collection::vec(folded, 0..6), 0..3);
+    let everybody = proptest::option::of(pass().prop_map(|(_, pass)| pass));
+    let passes = proptest::collection::vec(pass(), 0..30);
+    let more = prop_oneof![0u64..3, Just(30u64)];
+    let numbers = (2usize..6, wrong(), 0u64..40, more);
+    (numbers, folds, everybody, passes).prop_map(|(numbers, folds, everybody, passes)| {
+        let (steps, wrong, known, more) = numbers;
+        Ordeal {
+            steps,
+            wrong,
+            known,
+            more,
+            folds,
+            everybody,
+            passes,
+        }
+    })
+}
+
+/// One, or two of which the second may find what the first has left.
+fn ordeals() -> impl Strategy<Value = Happening> {
+    proptest::collection::vec(ordeal(), 1..3).prop_map(Happening::LoseAndMend)
+}
+
+fn verbs() -> impl Strategy<Value = Happening> {
+    let ended = prop_oneof![
+        2 => Just(RoomState::SoldOut),
+        1 => Just(RoomState::Closed),
+        1 => Just(RoomState::Open),
+    ];
+    prop_oneof![
+        3 => Just(vec![RoomState::Open]),
+        1 => state().prop_map(|state| vec![state]),
+        1 => proptest::collection::vec(ended, 2..4),
+    ]
+    .prop_map(Happening::Verbs)
+}
+
+/// What happens while nothing is lost and the show is open, or will be again in a moment.
+fn calm() -> impl Strategy<Value = Happening> {
     let say = |command| Happening::Say(Box::new(command));
-    let hour = || proptest::option::of(8_000i64..40_000);
+    let on_the_dot = ((moment(), 0usize..40), 0u64..3, turn());
+    let restore = proptest::collection::vec(pass(), 0..5);
+    let long_lease = (0u64..12, 2_000u64..9_000).prop_map(move |(want, lease_ttl_ms)| {
+        say(Command::Tick(Tick {
+            lease_ttl_ms,
+            ..tick(want)
+        }))
+    });
     prop_oneof![
         30 => event().prop_map(Happening::Daily),
+        20 => turn().prop_map(Happening::Turn),
+        12 => on_the_dot.prop_map(|(when, off_ms, turn)| Happening::OnTheDot(when, off_ms, turn)),
         3 => proptest::collection::vec(proptest::option::of(0u64..40), 1..6)
             .prop_map(Happening::Mint),
         2 => (0u64..8, measured()).prop_map(move |(want, measured)| {
             say(Command::Tick(Tick { measured, ..tick(want) }))
         }),
-        3 => proptest::collection::vec(pass(), 0..5).prop_map(Happening::Restore),
-        2 => stock().prop_map(move |stock| say(Command::Stock(stock))),
-        1 => (0u64..80).prop_map(move |n| say(Command::RaiseCeiling { ceiling: Number(n) })),
+        1 => long_lease,
+        2 => restore.prop_map(Happening::Restore),
+        3 => stock().prop_map(move |stock| say(Command::Stock(stock))),
         2 => proptest::collection::vec((0u64..45).prop_map(fan), 0..6)
             .prop_map(move |fans| say(Command::Check { fans })),
         2 => Just(say(Command::Board)),
         1 => (0usize..30).prop_map(move |max| say(Command::Ledger { max })),
         1 => (0u64..60).prop_map(move |through| say(Command::Trim { through })),
-        1 => (proptest::collection::vec(0u64..40, 0..9), 0u64..2)
+        2 => (proptest::collection::vec(0u64..40, 0..9), 0u64..2)
             .prop_map(|(fans, more)| Happening::Sleep(fans, more)),
-        1 => any::<bool>().prop_map(Happening::Announce),
-        2 => (0usize..4, wrong()).prop_map(|(steps, wrong)| Happening::Opening(steps, wrong)),
-        9 => (0u64..9, 0usize..7, wrong())
+        2 => (0usize..6, wrong()).prop_map(|(steps, wrong)| Happening::Opening(steps, wrong)),
+        1 => (1u64..3).prop_map(Happening::StockAsCapacity),
+        8 => (0u64..9, 0usize..7, wrong())
             .prop_map(|(want, names, wrong)| Happening::TickDrawn(want, names, wrong)),
-        1 => state().prop_map(Happening::Verb),
+        1 => (1usize..6).prop_map(Happening::DrawThrough),
+        1 => (state(), 0u64..2).prop_map(|(state, news)| Happening::Again(state, news)),
+        5 => (lasting(), 0u64..2).prop_map(|(lasting, more)| Happening::WaitFor(lasting, more)),
+    ]
+}
+
+/// Anything of all that, and what an operator or a loss does.
+fn stormy() -> impl Strategy<Value = Happening> {
+    let say = |command| Happening::Say(Box::new(command));
+    let hour = || proptest::option::of(8_000i64..40_000);
+    prop_oneof![
+        40 => calm(),
+        1 => (0u64..80).prop_map(move |n| say(Command::RaiseCeiling { ceiling: Number(n) })),
+        1 => any::<bool>().prop_map(Happening::Announce),
+        4 => verbs(),
         1 => (hour(), hour(), hour()).prop_map(|(a, b, c)| Happening::Hours([a, b, c])),
+        1 => Just(Happening::HoursNow),
         1 => (0u64..50).prop_map(Happening::Guard),
-        2 => (0u64..6_000).prop_map(Happening::Wait),
-        4 => (lasting(), 0u64..2).prop_map(|(lasting, more)| Happening::WaitFor(lasting, more)),
+        1 => (0u64..6_000).prop_map(Happening::Wait),
         1 => Just(Happening::Lose),
         2 => (0u64..3, any::<bool>(), 0u64..12).prop_map(|(generations, is_found, editions)| {
             Happening::Begin { generations, is_found, editions: editions / 11 }
         }),
-        2 => (0u64..30, 0usize..5).prop_map(|(through, max)| Happening::Copy(through, max)),
-        2 => (2usize..5, wrong(), proptest::collection::vec(pass(), 0..30))
-            .prop_map(|(steps, wrong, passes)| Happening::LoseAndMend(steps, wrong, passes)),
-        2 => proptest::collection::vec(folded(), 0..5).prop_map(Happening::Fold),
+        2 => (0u64..30, 0usize..5, 0u64..6)
+            .prop_map(|(through, max, behind)| Happening::Copy(through, max, behind / 5)),
+        3 => ordeals(),
+        2 => (proptest::collection::vec(folded(), 0..5), 0u64..6)
+            .prop_map(|(folded, behind)| Happening::Fold(folded, behind / 5)),
         3 => (state(), [0u64..40, 0u64..40, 0u64..50, 0u64..4_000], proptest::option::of(stock()))
             .prop_map(|(state, numbers, stock)| Happening::Finish(state, numbers, stock)),
+    ]
+}
+
+/// Days on which an operator is at work, and now and then something is lost.
+fn eventful() -> impl Strategy<Value = Happening> {
+    prop_oneof![
+        60 => calm(),
+        4 => verbs(),
+        1 => any::<bool>().prop_map(Happening::Announce),
+        1 => Just(Happening::HoursNow),
+        1 => (0u64..50).prop_map(Happening::Guard),
+        2 => ordeals(),
+    ]
+}
+
+/// What happens to one room.
+pub(crate) fn life() -> impl Strategy<Value = Vec<Happening>> {
+    use proptest::collection::vec;
+    prop_oneof![
+        1 => vec(calm(), 1..150),
+        2 => vec(eventful(), 1..150),
+        1 => vec(stormy(), 1..150),
     ]
 }

@@ -1,17 +1,21 @@
 //! Promise 3 on random histories: losses while fans join, are called, buy and leave, while what SQL
 //! has lags behind, and while menders die or sleep between any two of their steps. Nobody's number
-//! changes, none is given twice, and whose end is copied is never called again.
+//! changes, none is given twice, and whose end is copied is never called again. With presence and with
+//! a draw, whose steps may lie on both sides of a loss.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use catraca::base::ids::Number;
+use catraca::base::ids::{Number, Place};
+use catraca::room::draw::{Draw, Table};
 use catraca::room::fold::Fold;
-use catraca::room::model::command::{Claimed, Command, Folded, Joined, Mend, Mended, Restored};
+use catraca::room::model::command::{
+    Claimed, Command, Folded, Joined, Mend, Mended, Restored, RoomState, Settings,
+};
 use catraca::room::model::{Standing, State};
 
-use crate::model::world::{Sql, World, fan, settings};
+use crate::model::world::{Sql, World, announced, fan, new_room, seed_of, settings};
 
 /// One thing that happens.
 #[derive(Debug, Clone)]
@@ -23,6 +27,10 @@ enum Event {
     Consume(u64),
     Leave(u64),
     Copy,
+    /// The fan shows up, where that is asked for.
+    Touch(u64),
+    /// The next step of the draw that is missing, in the room or in SQL.
+    Draw,
     Lose(Loss),
 }
 
@@ -59,6 +67,8 @@ fn event() -> impl Strategy<Value = Event> {
         1 => (0u64..40).prop_map(Event::Consume),
         3 => Just(Event::Copy),
         1 => (0u64..40).prop_map(Event::Leave),
+        3 => (0u64..40).prop_map(Event::Touch),
+        3 => Just(Event::Draw),
         1 => loss().prop_map(Event::Lose),
     ]
 }
@@ -94,7 +104,11 @@ impl Told {
         match answer {
             Restored::Waiting | Restored::Returned => {}
             Restored::Known(Claimed::Waiting { number: told }) => prop_assert_eq!(told, *number),
-            Restored::Known(Claimed::Returned { place }) => prop_assert_eq!(place.0, number.0),
+            Restored::Known(Claimed::Returned { place }) => {
+                let table = world.table.as_ref();
+                let drawn = table.map_or(Place(number.0), |table| table.place(*number));
+                prop_assert_eq!(place, drawn);
+            }
             Restored::Known(Claimed::Admitted { .. } | Claimed::Gone(_)) => {}
             Restored::Known(Claimed::Unknown)
             | Restored::Void
@@ -174,6 +188,43 @@ fn lose(world: &mut World, sql: &mut Sql, older: &State, loss: &Loss) -> Result<
     Ok(())
 }
 
+/// Takes the next step of the draw that is missing, as whoever leads does.
+fn draw_on(world: &mut World, sql: &mut Sql) {
+    match (world.board().draw, sql.draw) {
+        (None, _) => drop(world.freeze()),
+        (Some(frozen), None) => sql.draw = Some(frozen),
+        (Some(_), Some(Draw { size, seed: None })) => {
+            sql.draw = Some(Draw {
+                size,
+                seed: Some(seed_of(size)),
+            });
+        }
+        (Some(_), Some(_)) => drop(world.open_draw()),
+    }
+}
+
+/// Whoever names places goes by the board, as gateways and admitters do.
+fn read_board(world: &mut World) {
+    let draw = world.room.facts().draw;
+    let drawn = draw.and_then(|draw| Some((draw.seed?, draw.size)));
+    let known = world
+        .table
+        .as_ref()
+        .map(|table| (table.seed(), table.size()));
+    if known != drawn {
+        world.table = drawn.map(|(seed, size)| Table::new(&seed, size));
+    }
+}
+
+/// A new room that may issue a few numbers only: after a loss all of them take part in a draw.
+fn small_room(settings: Settings, state: RoomState) -> World {
+    let [begin, mut finish] = new_room(settings, state);
+    if let Mend::Finish(finish) = &mut finish {
+        finish.ceiling = Number(100);
+    }
+    World::born([begin, finish])
+}
+
 /// Whose turn is over by the copied ledger, theirs is over in the room.
 fn ends_hold(world: &World, sql: &Sql) -> Result<(), TestCaseError> {
     let mut fold = Fold::default();
@@ -194,9 +245,24 @@ proptest! {
     })]
 
     #[test]
-    fn a_loss_moves_nobody(events in proptest::collection::vec(event(), 1..120)) {
-        let mut world = World::open(settings());
+    fn a_loss_moves_nobody(
+        events in proptest::collection::vec(event(), 1..120),
+        draws in any::<bool>(),
+        require_presence in any::<bool>(),
+    ) {
+        let settings = Settings {
+            require_presence,
+            draw: draws.then(announced),
+            ..settings()
+        };
+        let state = if draws { RoomState::Early } else { RoomState::Open };
+        let mut world = small_room(settings, state);
         let mut sql = Sql::of(&mut world);
+        if draws {
+            world.join_all(&[90, 91, 92]);
+            world.verb(RoomState::Open);
+            sql.verb = Some((2, RoomState::Open));
+        }
         let mut told = Told::default();
         let mut older = world.room.clone();
         for (i, event) in events.iter().enumerate() {
@@ -208,13 +274,17 @@ proptest! {
                     let answer = world.join(*n);
                     told.joined(*n, answer)?;
                 }
-                Event::Tick(want) => drop(world.tick(*want)),
+                Event::Tick(want) => drop(world.tick_drawn(*want, 5)),
+                Event::Touch(n) => drop(world.say(&Command::Touch { fans: vec![fan(*n)] })),
+                Event::Draw if draws => draw_on(&mut world, &mut sql),
+                Event::Draw => {}
                 Event::Poll(n) => told.poll(&mut world, *n)?,
                 Event::Consume(n) => drop(world.say(&Command::Consume { fan: fan(*n) })),
                 Event::Copy => sql.copy(&mut world),
                 Event::Leave(n) => drop(world.say(&Command::Leave { fan: fan(*n) })),
                 Event::Lose(loss) => lose(&mut world, &mut sql, &older, loss)?,
             }
+            read_board(&mut world);
             prop_assert_eq!(world.room.check(), Ok(()));
             ends_hold(&world, &sql)?;
             if i % 10 == 0 {

@@ -18,6 +18,8 @@ mod room_presence;
 mod room_rate;
 mod room_states;
 mod scripts;
+mod scripts_far;
+mod targets;
 mod twins;
 mod twins_mended;
 mod witness;

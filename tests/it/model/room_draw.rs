@@ -211,6 +211,77 @@ fn leavers_do_not_slow_the_calling() {
     }
 }
 
+/// The same where fans come late, miss their call and come back, and all data is lost in between: some
+/// show their passes at once, and a tenth only when serving has passed them.
+#[test]
+fn neither_do_the_late_the_lost_and_those_who_miss_their_call() {
+    for leavers_of_ten in [5, 9] {
+        let mut world = drawn(10_000);
+        world.set(|settings| settings.claim_ms = 2_000);
+        let mut sql = Sql::of(&mut world);
+        sql.draw = world.room.facts().draw;
+        let late: Vec<u64> = (10_001..=10_300).collect();
+        world.join_all(&late);
+        for n in (1..=10_000).filter(|n| n % 10 < leavers_of_ten) {
+            world.say(&Command::Leave { fan: fan(n) });
+        }
+        let mut seen = BTreeSet::new();
+        seen.extend(a_second_of_calls(&mut world, &mut sql));
+        sql.mended = 0; // nothing that is found counts
+        world.room.lose();
+        for step in sql.mend(1_001) {
+            assert_eq!(world.mend(step), Mended::Done);
+        }
+        let stayed = (1..=10_300).filter(|n| leavers_of_ten <= n % 10 || 10_000 < *n);
+        let stayed: Vec<u64> = stayed.filter(|n| !seen.contains(&fan(*n))).collect();
+        let (mut out, back): (Vec<u64>, Vec<u64>) = stayed.iter().partition(|n| *n / 10 % 10 == 3);
+        for n in back {
+            assert_eq!(world.restore(n, n), Restored::Waiting);
+        }
+        world.wait(1_001);
+        // Whoever was called before the loss has missed the call, and is next.
+        for fan in seen.clone() {
+            let claim = Command::Claim { fans: vec![fan] };
+            world.wait(1);
+            world.say(&claim);
+        }
+        world.wait(2_000);
+        while world.board().waiting + out.len() as u64 > 0 {
+            let waiting = world.board().waiting;
+            let calls = a_second_of_calls(&mut world, &mut sql);
+            assert!(
+                475.min(waiting) <= calls.len() as u64,
+                "{} calls, {waiting} wait",
+                calls.len()
+            );
+            seen.extend(calls);
+            let serving = world.board().serving;
+            let is_passed = |n: &mut u64| place_of(&world, *n) <= serving;
+            for n in out.extract_if(.., is_passed).collect::<Vec<_>>() {
+                assert_eq!(world.restore(n, n), Restored::Returned);
+            }
+        }
+        assert!(stayed.iter().all(|n| seen.contains(&fan(*n))));
+    }
+}
+
+/// Ten ticks, and all that they called.
+fn a_second_of_calls(world: &mut World, sql: &mut Sql) -> Vec<FanId> {
+    for _ in 0..10 {
+        world.wait(101);
+        let named = places_to_name(&world.board(), 55);
+        world.tick_drawn(55, named);
+    }
+    let entries = world.copy_ledger();
+    sql.keep(entries.clone());
+    sql.known = world.board().issued.0;
+    let fans = entries.into_iter().flat_map(|entry| match entry.change {
+        Change::Called(called) => called.fans,
+        _ => Vec::new(),
+    });
+    fans.map(|(fan, _)| fan).collect()
+}
+
 #[test]
 fn the_opening_survives_a_loss_between_any_two_steps() {
     for lost_after in 0..5 {

@@ -23,7 +23,10 @@ fn what_was_not_copied_is_copied_before_the_room_is_emptied() {
         for dies in [true, false] {
             let begin = sql.begin();
             assert_eq!(world.mend(begin), Mended::Done);
-            let Mended::Found { issued, entries } = world.mend(sql.left_after(0)) else {
+            let Mended::Found {
+                issued, entries, ..
+            } = world.mend(sql.left_after(0))
+            else {
                 panic!("stale");
             };
             assert_eq!(

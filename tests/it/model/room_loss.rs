@@ -36,7 +36,10 @@ pub(crate) fn mend(world: &mut World, sql: &mut Sql, restoring_ms: u64) {
 pub(crate) fn copy_what_is_left(world: &mut World, sql: &mut Sql) -> Number {
     let mut through = 0;
     loop {
-        let Mended::Found { issued, entries } = world.mend(sql.left_after(through)) else {
+        let Mended::Found {
+            issued, entries, ..
+        } = world.mend(sql.left_after(through))
+        else {
             panic!("the mend was overtaken");
         };
         let Some(last) = entries.last() else {

@@ -12,14 +12,14 @@ use catraca::room::in_redis::InRedis;
 use catraca::room::in_redis::scripts::ScriptClock;
 use catraca::room::model::command::RoomState;
 
-use crate::model::happenings::happening;
+use crate::model::happenings::life;
 use crate::model::twins::Twins;
 use crate::model::world::announced;
 use crate::support::need::{Need, REDIS, VALKEY};
 use crate::support::redis::Server;
 
 /// How many histories are told when nobody asks for more.
-const CASES: u32 = 200;
+const CASES: u32 = 400;
 /// The variable that asks for more.
 const CASES_VARIABLE: &str = "CATRACA_MODEL_CASES";
 
@@ -40,10 +40,11 @@ fn tell_both(need: &Need) {
         failure_persistence: None,
         ..ProptestConfig::default()
     };
-    let histories = proptest::collection::vec(happening(), 1..150);
-    // Half of them begin early, with a draw to come.
-    let histories = (proptest::bool::weighted(0.1), any::<bool>(), histories);
-    let told = TestRunner::new(config).run(&histories, |(is_own, draws, history)| {
+    // Half of them begin early, with a draw to come; most of these hold it soon.
+    let draws = prop_oneof![3 => Just(None), 1 => Just(Some(0)), 2 => (1u64..20).prop_map(Some)];
+    let asks = proptest::bool::weighted(0.3);
+    let histories = ((proptest::bool::weighted(0.1), asks), draws, life());
+    let told = TestRunner::new(config).run(&histories, |((is_own, asks), draws, history)| {
         let (clock, scripts) = if is_own {
             (ScriptClock::Server, &on_own)
         } else {
@@ -52,11 +53,14 @@ fn tell_both(need: &Need) {
         let mut twins = Twins::new(clock, &runtime, scripts, &server);
         twins.generation = 1;
         twins.begin(0)?;
-        twins.settings.draw = draws.then(announced);
-        if draws {
-            twins.finish(RoomState::Early, [0, 1, 30, 0], None)?;
-        } else {
-            twins.finish(RoomState::Open, [0, 0, 150, 0], None)?;
+        twins.settings.require_presence = asks;
+        twins.settings.draw = draws.map(|_| announced());
+        match draws {
+            None => twins.finish(RoomState::Open, [0, 0, 150, 0], None)?,
+            Some(fans) => {
+                twins.finish(RoomState::Early, [0, 1, 30, 0], None)?;
+                twins.hold_draw(fans)?;
+            }
         }
         for happening in &history {
             twins.happen(happening)?;

@@ -15,7 +15,7 @@ use catraca::room::in_redis::scripts::ScriptClock;
 use catraca::room::model::command::{
     Command, Configure, Drawn, Joined, Joining, Origin, Outcome, RoomState, Settings, Tick,
 };
-use catraca::room::model::{Facts, State, apply};
+use catraca::room::model::{Facts, Standing, State, apply};
 
 use crate::model::happenings::{Happening, Lasting, Wrong};
 use crate::model::histories::Event;
@@ -26,7 +26,7 @@ use crate::support::redis::Server;
 
 /// Both rooms, and what SQL would know of them.
 pub(crate) struct Twins<'a> {
-    clock: ScriptClock,
+    pub(super) clock: ScriptClock,
     pub(super) runtime: &'a Runtime,
     pub(super) scripts: &'a InRedis,
     pub(super) redis: redis::Connection,
@@ -123,13 +123,37 @@ impl<'a> Twins<'a> {
         draw::seed(&self.show, &DrawSecret([7; 32]), "", salt)
     }
 
-    /// The operator opens; the draw is frozen; it is opened.
+    /// So many fans join, and the draw is held; nothing happens where there are none.
+    pub(crate) fn hold_draw(&mut self, fans: u64) -> Result<(), TestCaseError> {
+        if fans == 0 {
+            return Ok(());
+        }
+        let origin = Origin::Known;
+        let joining = (0..fans).map(|n| Joining {
+            fan: fan(n),
+            origin,
+        });
+        let joining = joining.collect();
+        self.say(&Command::Join { joining })?;
+        self.open_draw(3, Wrong::Nothing)
+    }
+
+    /// The operator opens; the draw is frozen; it is opened. More steps: the operator thinks better of
+    /// it in between.
     fn open_draw(&mut self, steps: usize, wrong: Wrong) -> Result<(), TestCaseError> {
         if 0 < steps {
             self.configure(Some(RoomState::Open))?;
         }
         if 1 < steps {
             self.say(&Command::Freeze)?;
+        }
+        if steps == 4 {
+            self.configure(Some(RoomState::Paused))?;
+        }
+        if steps == 5 {
+            self.settings.draw = None;
+            self.configure(None)?;
+            self.say(&Command::Tick(tick(1)))?;
         }
         if 2 < steps {
             let size = self.draw.map_or(3, |draw| draw.size);
@@ -141,15 +165,39 @@ impl<'a> Twins<'a> {
         Ok(())
     }
 
-    fn tick_drawn(&self, want: u64, names: usize, wrong: Wrong) -> Command {
+    /// Window by window, ticks call by the draw, and the called buy.
+    fn go_through_draw(&mut self, windows: usize) -> Result<(), TestCaseError> {
+        for _ in 0..windows {
+            self.now = own_clock::wait(self.clock, self.now, self.settings.window_ms + 1);
+            let command = self.tick_drawn(12, 12, Wrong::Nothing);
+            self.say(&command)?;
+            for (fan, standing) in self.room.fans().collect::<Vec<_>>() {
+                if matches!(standing, Standing::Called { .. }) {
+                    let joining = vec![Joining {
+                        fan,
+                        origin: Origin::Known,
+                    }];
+                    self.say(&Command::Join { joining })?;
+                    self.say(&Command::Consume { fan })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn tick_drawn(&self, want: u64, names: usize, wrong: Wrong) -> Command {
         let Facts { serving, .. } = self.room.facts();
         let drawn = self.table.as_ref().map(|table| Drawn {
             seed: match wrong {
                 Wrong::Seed => self.seed(wrong),
-                Wrong::Nothing | Wrong::Number => table.seed(),
+                Wrong::Nothing | Wrong::Number | Wrong::More => table.seed(),
             },
             serving: Place(serving.0 + u64::from(wrong == Wrong::Number)),
-            numbers: table.next(serving, names),
+            numbers: {
+                let late = [1, 2].map(|n| Number(table.size() + n));
+                let late = late.into_iter().filter(|_| wrong == Wrong::More);
+                table.next(serving, names).into_iter().chain(late).collect()
+            },
         });
         Command::Tick(Tick {
             drawn,
@@ -157,12 +205,35 @@ impl<'a> Twins<'a> {
         })
     }
 
-    fn configure(&mut self, verb: Option<RoomState>) -> Result<(), TestCaseError> {
+    fn say_verbs(&mut self, states: Vec<RoomState>) -> Result<(), TestCaseError> {
+        states.into_iter().try_for_each(|state| {
+            self.now = self.now.plus_ms(7);
+            self.configure(Some(state))
+        })
+    }
+
+    pub(super) fn configure(&mut self, verb: Option<RoomState>) -> Result<(), TestCaseError> {
         self.version += 1;
         self.say(&Command::Configure(Configure {
             version: self.version,
             settings: self.settings.clone(),
             verb: verb.map(|state| (self.version, state)),
+        }))
+    }
+
+    /// What was said last is said again with other words.
+    fn repeat(&mut self, state: RoomState, news: u64) -> Result<(), TestCaseError> {
+        let said = self.version;
+        self.version += news;
+        let mut settings = self.settings.clone();
+        settings.rate += 1;
+        if 0 < news {
+            self.settings = settings.clone();
+        }
+        self.say(&Command::Configure(Configure {
+            version: self.version,
+            settings,
+            verb: Some((said, state)),
         }))
     }
 
@@ -197,7 +268,11 @@ impl<'a> Twins<'a> {
         match happening.clone() {
             Happening::Daily(event) => self.pass_day(event),
             Happening::Say(command) => self.say(&command),
-            Happening::Verb(state) => self.configure(Some(state)),
+            Happening::Verbs(states) => self.say_verbs(states),
+            Happening::StockAsCapacity(seats) => self.stock_as_capacity(seats),
+            Happening::Again(state, news) => self.repeat(state, news),
+            Happening::Turn(turn) => self.take_turn(turn),
+            Happening::OnTheDot(when, off_ms, turn) => self.wait_until(when, off_ms, turn),
             Happening::Mint(between) => {
                 let command = self.mint(&between);
                 self.say(&command)
@@ -208,6 +283,7 @@ impl<'a> Twins<'a> {
                 self.settings.closes_at = closes;
                 self.configure(None)
             }
+            Happening::HoursNow => self.hours_come_now(),
             Happening::Guard(waiting_max) => {
                 self.settings.waiting_max = waiting_max;
                 self.settings.stock_guard = waiting_max % 3 != 0;
@@ -217,14 +293,9 @@ impl<'a> Twins<'a> {
                 self.settings.draw = draws.then(announced);
                 self.configure(None)
             }
-            Happening::Sleep(fans, more_ms) => {
-                let fans = fans.into_iter().map(fan).collect();
-                self.say(&Command::Touch { fans })?;
-                self.now = self.now.plus_ms(PRESENT_MS + more_ms);
-                let command = self.tick_drawn(5, 9, Wrong::Nothing);
-                self.say(&command)
-            }
+            Happening::Sleep(fans, more_ms) => self.sleep(fans, more_ms),
             Happening::Opening(steps, wrong) => self.open_draw(steps, wrong),
+            Happening::DrawThrough(windows) => self.go_through_draw(windows),
             Happening::TickDrawn(want, names, wrong) => {
                 let command = self.tick_drawn(want, names, wrong);
                 self.say(&command)
@@ -239,6 +310,7 @@ impl<'a> Twins<'a> {
                 Ok(())
             }
             Happening::Lose => {
+                self.compare()?;
                 self.lose();
                 Ok(())
             }
@@ -248,17 +320,17 @@ impl<'a> Twins<'a> {
                 editions,
             } => {
                 let mended = u64::from(is_found) * self.room.facts().generation.0;
-                self.generation += generations;
-                self.reset(editions);
-                self.begin(mended)
+                self.begin_anew([generations, editions], mended)
             }
-            Happening::Copy(through, max) => self.copy(through, max),
-            Happening::Fold(folded) => self.say(&self.fold(folded)),
-            Happening::Restore(passes) => self.say(&self.restore(&passes)),
-            Happening::LoseAndMend(steps, wrong, passes) => {
-                self.lose_and_mend(steps, wrong)?;
-                self.say(&self.restore(&passes))
+            Happening::Copy(through, max, behind) => self.copy(through, max, behind),
+            Happening::Fold(folded, behind) => self.say(&self.fold(folded, behind)),
+            Happening::Restore(passes) => {
+                let shown = passes.into_iter().map(|(n, pass)| (fan(n), pass));
+                self.say(&self.restore(shown, 0))
             }
+            Happening::LoseAndMend(ordeals) => ordeals
+                .into_iter()
+                .try_for_each(|ordeal| self.lose_and_mend(ordeal)),
             Happening::Finish(state, numbers, stock) => self.finish(state, numbers, stock),
         }
     }
@@ -277,15 +349,6 @@ impl<'a> Twins<'a> {
             Event::Presence(is_asked) => self.settings.require_presence = is_asked,
         }
         self.configure(None)
-    }
-
-    /// The operator resets the room so many times.
-    fn reset(&mut self, editions: u64) {
-        if 0 < editions {
-            self.edition += editions;
-            self.numbers.clear();
-            (self.draw, self.table) = (None, None);
-        }
     }
 
     /// What is left in the end is the same.

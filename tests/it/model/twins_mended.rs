@@ -2,20 +2,20 @@
 
 use proptest::prelude::*;
 
-use catraca::base::ids::{Edition, Generation, Number, Place};
+use catraca::base::ids::{Edition, FanId, Generation, Number, Place};
 use catraca::room::draw::Draw;
 use catraca::room::model::Facts;
 use catraca::room::model::command::{
     Command, Configure, Finish, Folded, Mend, Restoring, RoomState, Stock,
 };
 
-use crate::model::happenings::{Pass, Wrong};
+use crate::model::happenings::{Ordeal, Pass, Wrong};
 use crate::model::twins::Twins;
 use crate::model::world::fan;
 
 impl Twins<'_> {
     /// The command that says so of those who have a number.
-    pub(super) fn fold(&self, folded: Vec<(u64, Folded)>) -> Command {
+    pub(super) fn fold(&self, folded: Vec<(u64, Folded)>, behind: u64) -> Command {
         let with_place = |(n, folded): (u64, Folded)| {
             let number = self.numbers.get(&fan(n))?;
             let place = self.drawn_place(fan(n)).unwrap_or(Place(number.0));
@@ -28,25 +28,46 @@ impl Twins<'_> {
             Some((fan(n), folded))
         };
         Command::Mend(Mend::Fold {
-            generation: Generation(self.generation),
+            generation: Generation(self.generation.saturating_sub(behind)),
             folded: folded.into_iter().filter_map(with_place).collect(),
         })
     }
 
-    pub(super) fn restore(&self, passes: &[(u64, Pass)]) -> Command {
-        let show = |(n, pass): &(u64, Pass)| {
+    /// These fans show such passes; `n` is any number.
+    pub(super) fn restore(
+        &self,
+        shown: impl IntoIterator<Item = (FanId, Pass)>,
+        n: u64,
+    ) -> Command {
+        let show = |((fan, pass), n): ((FanId, Pass), u64)| {
             let good = Restoring {
-                fan: fan(*n),
-                number: *self.numbers.get(&fan(*n))?,
+                fan,
+                number: *self.numbers.get(&fan)?,
                 edition: Edition(self.edition),
                 generation: Generation(self.generation),
-                place: self.drawn_place(fan(*n)),
+                place: self.drawn_place(fan),
             };
-            Some(pass.of(good, *n))
+            Some(pass.of(good, n))
         };
         Command::Restore {
-            restoring: passes.iter().filter_map(show).collect(),
+            restoring: shown.into_iter().zip(n..).filter_map(show).collect(),
         }
+    }
+
+    /// A mend begins that is so many generations and editions later.
+    pub(super) fn begin_anew(
+        &mut self,
+        [generations, editions]: [u64; 2],
+        mended: u64,
+    ) -> Result<(), TestCaseError> {
+        self.compare()?;
+        self.generation += generations;
+        if 0 < editions {
+            self.edition += editions;
+            self.numbers.clear();
+            (self.draw, self.table) = (None, None);
+        }
+        self.begin(mended)
     }
 
     pub(crate) fn begin(&mut self, mended: u64) -> Result<(), TestCaseError> {
@@ -57,9 +78,14 @@ impl Twins<'_> {
         }))
     }
 
-    pub(super) fn copy(&mut self, through: u64, max: usize) -> Result<(), TestCaseError> {
+    pub(super) fn copy(
+        &mut self,
+        through: u64,
+        max: usize,
+        behind: u64,
+    ) -> Result<(), TestCaseError> {
         self.say(&Command::Mend(Mend::Copy {
-            generation: Generation(self.generation),
+            generation: Generation(self.generation.saturating_sub(behind)),
             through,
             max,
         }))
@@ -113,31 +139,45 @@ impl Twins<'_> {
             .unwrap();
     }
 
-    /// As a mender does it; `steps` beyond 3: of a room whose queue is found.
-    pub(super) fn lose_and_mend(
-        &mut self,
-        steps: usize,
-        wrong: Wrong,
-    ) -> Result<(), TestCaseError> {
+    /// As a mender does it; `steps` beyond 3: of a room whose queue is found. Then fans come back.
+    pub(super) fn lose_and_mend(&mut self, ordeal: Ordeal) -> Result<(), TestCaseError> {
+        self.compare()?;
         let Facts {
             state,
             serving,
             generation,
             ..
         } = self.room.facts();
+        let Ordeal { steps, wrong, .. } = ordeal;
         self.lose();
         self.generation += 1;
         self.begin(if 3 < steps { generation.0 } else { 0 })?;
         let known = self.draw;
         self.draw = match wrong {
-            Wrong::Nothing => known,
+            Wrong::Nothing | Wrong::More => known,
             Wrong::Seed => None,
             Wrong::Number => known.map(|draw| Draw { seed: None, ..draw }),
         };
         if 2 < steps {
-            self.finish(state, [serving.0, 0, 30, 3_000 * (steps as u64 % 2)], None)?;
+            self.copy(ordeal.known, steps, 0)?;
+            for folded in ordeal.folds {
+                self.say(&self.fold(folded, 0))?;
+            }
+            let restoring_ms = 3_000 * (steps as u64 % 2);
+            self.finish(
+                state,
+                [serving.0, ordeal.known, ordeal.more, restoring_ms],
+                None,
+            )?;
         }
         self.draw = known;
-        Ok(())
+        if let Some(pass) = ordeal.everybody {
+            let all: Vec<FanId> = self.numbers.keys().copied().collect();
+            let command = self.restore(all.into_iter().map(|fan| (fan, pass)), ordeal.known);
+            self.say(&command)?;
+        }
+        let shown = ordeal.passes.into_iter();
+        let command = self.restore(shown.map(|(n, pass)| (fan(n), pass)), 0);
+        self.say(&command)
     }
 }

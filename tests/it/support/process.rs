@@ -6,11 +6,15 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
+use catraca::app::alone::Role;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
 /// How long a verb may take on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What processes of one sale have in common.
+pub(crate) const SECRET: &str = "a secret that every process of the sale has";
 
 /// What a verb came to.
 #[derive(Debug)]
@@ -107,5 +111,56 @@ impl Server {
         assert!(killed.unwrap().success());
         let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
         ended.expect("it stops").unwrap().code()
+    }
+}
+
+/// A process of one role that has said where it listens. It dies with the value.
+#[derive(Debug)]
+pub(crate) struct Alone {
+    _child: Child,
+    _out: Lines<BufReader<ChildStdout>>,
+    greeting: Vec<String>,
+}
+
+impl Alone {
+    /// Starts one on this folder, with these variables, and waits for its greeting.
+    pub(crate) async fn start(role: Role, folder: &Path, env: &[(&str, String)]) -> Self {
+        let all = [
+            ("CATRACA__KEYS__SECRET", SECRET),
+            ("CATRACA__ADMIN__LISTEN", "127.0.0.1:0"),
+            ("CATRACA__ORDERS__LISTEN", "127.0.0.1:0"),
+            ("CATRACA__GATEWAY__LISTEN", "127.0.0.1:0"),
+            ("CATRACA__GATEWAY__TRUSTED_PROXIES", "127.0.0.0/8"),
+            ("RUST_LOG", "error"),
+        ];
+        let words = [
+            role.word().as_ref(),
+            "--data-dir".as_ref(),
+            folder.as_os_str(),
+        ];
+        let mut child = catraca(&words, &[])
+            .envs(all)
+            .envs(env.iter().map(|(name, value)| (*name, value)))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut greeting: Vec<String> = Vec::new();
+        while !greeting.last().is_some_and(|line| line.contains("metrics")) {
+            let line = tokio::time::timeout(PATIENCE, out.next_line()).await;
+            greeting.push(line.expect("a greeting").unwrap().expect("a greeting"));
+        }
+        Self {
+            _child: child,
+            _out: out,
+            greeting,
+        }
+    }
+
+    /// The address after this word of the greeting.
+    pub(crate) fn address(&self, word: &str) -> String {
+        let line = self.greeting.iter().find(|line| line.contains(word));
+        let line = line.unwrap_or_else(|| panic!("{word} in {:?}", self.greeting));
+        line.split("http://").nth(1).unwrap().to_owned()
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::free_port;
 use crate::support::need::Need;
+use crate::support::signpost::Signpost;
 
 /// How long a server may take to answer for the first time.
 const START_MAX: Duration = Duration::from_secs(20);
@@ -169,6 +170,18 @@ impl Server {
             std::thread::sleep(Duration::from_millis(20));
         }
         panic!("the replica does not follow");
+    }
+
+    /// A second server that copies this one over a cable of its own.
+    pub(crate) async fn copied(&self, need: &Need) -> (Self, Signpost) {
+        let cable = Signpost::to(self.address()).await;
+        let replica = Self::start(need).expect("the primary is of the same kind");
+        let primary = cable.address;
+        let follows = tokio::task::spawn_blocking(move || {
+            replica.follow(primary);
+            replica
+        });
+        (follows.await.unwrap(), cable)
     }
 
     pub(crate) fn url(&self) -> String {

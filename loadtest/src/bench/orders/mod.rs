@@ -1,9 +1,10 @@
-//! Holds and orders on PostgreSQL, beside what one would write first.
+//! Holds and orders on PostgreSQL, beside what one would write first; and orders while nobody's mail
+//! goes out.
 
+mod mail;
 mod server;
 mod ways;
 
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,8 +15,13 @@ use tokio::time::Instant;
 use anyhow::Context;
 use clap::Args;
 
+use crate::bench::machine::median;
 use crate::bench::orders::server::Server;
-use crate::bench::orders::ways::Way;
+use crate::bench::orders::ways::{Front, Way};
+use crate::bench::table::{Must, Row, Table, machine_of};
+
+/// Operations of each client before those that count: connections that a shop has are not new.
+const WARM: u32 = 40;
 
 /// Words of `loadtest bench orders`.
 #[derive(Debug, Args)]
@@ -23,15 +29,27 @@ pub struct OrdersArgs {
     /// The PostgreSQL to start: `postgres`, beside its `initdb`.
     #[arg(long, value_name = "FILE", default_value = "/usr/local/bin/postgres")]
     pub postgres: PathBuf,
-    /// Operations a round, at most 30,000.
-    #[arg(long, default_value_t = 4_000, value_parser = clap::value_parser!(u32).range(1..=30_000))]
+    /// The program `catraca`, a release build.
+    #[arg(long, value_name = "FILE", default_value = "target/release/catraca")]
+    pub catraca: PathBuf,
+    /// The room's server: redis-server or valkey-server.
+    #[arg(long, value_name = "FILE", default_value = "redis-server")]
+    pub server: PathBuf,
+    /// Operations a round, at most 25,000.
+    #[arg(long, default_value_t = 4_000, value_parser = clap::value_parser!(u32).range(1..=25_000))]
     pub count: u32,
     /// Clients at once, each with a connection.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub clients: u32,
     /// Rounds; each way has its turn in each.
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
+    /// Statements only: without row 14.
+    #[arg(long)]
+    pub statements_only: bool,
+    /// Where the table goes as JSON.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
 }
 
 /// What one way came to in one round.
@@ -42,39 +60,58 @@ struct Round {
     p99_ms: f64,
 }
 
-/// What all ways came to.
+/// What all ways came to, round by round.
 #[derive(Debug)]
-pub(super) struct Table(Vec<(Way, Vec<Round>)>);
+struct Rounds(Vec<(Way, Vec<Round>)>);
 
-/// Runs `loadtest bench orders`.
+/// Runs `loadtest bench orders` and says the table.
 ///
 /// # Errors
 /// Where the server does not start, or what was done is not what should be there.
-pub(super) async fn run(settings: &OrdersArgs) -> anyhow::Result<Table> {
+pub(super) async fn run(settings: &OrdersArgs) -> anyhow::Result<String> {
     let server = Server::start(&settings.postgres).await?;
-    let mut table: Vec<(Way, Vec<Round>)> = Way::ALL.map(|way| (way, Vec::new())).to_vec();
+    let mut rounds = Rounds(Way::ALL.map(|way| (way, Vec::new())).to_vec());
     for round in 0..settings.rounds {
-        for (way, rounds) in &mut table {
+        for (way, of_way) in &mut rounds.0 {
             let measured = measure(&server, *way, settings).await;
-            rounds.push(measured.with_context(|| format!("round {round}: {}", way.does()))?);
+            of_way.push(measured.with_context(|| format!("round {round}: {}", way.does()))?);
         }
     }
-    Ok(Table(table))
+    let mut rows = rounds.rows();
+    if !settings.statements_only {
+        rows.push(mail::row(&server, settings).await?);
+    }
+    let table = Table {
+        server: server.version().await?,
+        machine: machine_of(),
+        rows,
+    };
+    if let Some(path) = &settings.json {
+        std::fs::write(path, serde_json::to_string_pretty(&table)?)?;
+    }
+    Ok(table.render())
 }
 
 async fn measure(server: &Server, way: Way, settings: &OrdersArgs) -> anyhow::Result<Round> {
-    let mut own = server.connect().await?;
-    way.prepare(&mut own, settings.count).await?;
+    let (mut own, count) = (server.connect().await?, settings.count);
+    let all = count + settings.clients * WARM;
+    way.prepare(&mut own, all).await?;
+    let front = Arc::new(Front::default());
     let mut connections = Vec::new();
-    for _ in 0..settings.clients {
-        connections.push(server.connect().await?);
+    for client in 0..settings.clients {
+        let mut connection = server.connect().await?;
+        for n in 0..WARM {
+            let n = count + client * WARM + n;
+            way.run(&mut connection, n, &front).await?;
+        }
+        connections.push(connection);
     }
-    let (next, count) = (Arc::new(AtomicU32::new(0)), settings.count);
+    let next = Arc::new(AtomicU32::new(0));
     let cpu = server.cpu_s()?;
     let began = Instant::now();
     let mut clients = tokio::task::JoinSet::new();
     for mut connection in connections {
-        let next = Arc::clone(&next);
+        let (next, front) = (Arc::clone(&next), Arc::clone(&front));
         clients.spawn(async move {
             let mut took: Vec<Duration> = Vec::new();
             loop {
@@ -83,7 +120,7 @@ async fn measure(server: &Server, way: Way, settings: &OrdersArgs) -> anyhow::Re
                     return Ok((took, connection));
                 }
                 let asked = Instant::now();
-                way.run(&mut connection, n).await?;
+                way.run(&mut connection, n, &front).await?;
                 took.push(asked.elapsed());
             }
         });
@@ -99,57 +136,73 @@ async fn measure(server: &Server, way: Way, settings: &OrdersArgs) -> anyhow::Re
         kept.push(connection);
     }
     let cpu = server.cpu_s()? - cpu;
-    way.check(&mut own, count).await?;
-    took.sort_unstable();
-    let p99 = took.get(took.len() * 99 / 100).copied().unwrap_or_default();
+    way.check(&mut own, all).await?;
     Ok(Round {
         per_s: f64::from(count) / elapsed.as_secs_f64(),
         server_cpu_us: cpu * 1e6 / f64::from(count),
-        p99_ms: p99.as_secs_f64() * 1e3,
+        p99_ms: p99_ms(took),
     })
 }
 
-impl Table {
-    /// The median of a figure over the rounds of a way.
-    fn median(&self, way: Way, figure: fn(&Round) -> f64) -> f64 {
+fn p99_ms(mut took: Vec<Duration>) -> f64 {
+    took.sort_unstable();
+    let p99 = took.get(took.len() * 99 / 100).copied().unwrap_or_default();
+    p99.as_secs_f64() * 1e3
+}
+
+impl Rounds {
+    fn of(&self, way: Way, figure: fn(&Round) -> f64) -> Vec<f64> {
         let rounds = self.0.iter().find(|(of, _)| *of == way);
-        let mut values: Vec<f64> =
-            rounds.map_or_else(Vec::new, |(_, rounds)| rounds.iter().map(figure).collect());
-        values.sort_unstable_by(f64::total_cmp);
-        values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+        rounds.map_or_else(Vec::new, |(_, rounds)| rounds.iter().map(figure).collect())
     }
 
-    fn ratio(&self, way: Way, to: Way) -> f64 {
-        self.median(way, |round| round.per_s) / self.median(to, |round| round.per_s)
+    /// A line for each figure: the middle of the rounds, and the middle of their ratios, for what is
+    /// compared was done one right after the other.
+    fn rows(&self) -> Vec<Row> {
+        let row = |what: &str, (way, to): (Way, Way), unit, must| {
+            let figure: fn(&Round) -> f64 = match unit {
+                PER_S => |round| round.per_s,
+                CPU => |round| round.server_cpu_us,
+                _ => |round| round.p99_ms,
+            };
+            let (ours, peer) = (self.of(way, figure), self.of(to, figure));
+            // More a second is better, less of the rest.
+            let better = |(ours, peer): (&f64, &f64)| match unit {
+                PER_S => ours / peer,
+                _ => peer / ours,
+            };
+            Row {
+                number: 0,
+                what: what.to_owned(),
+                ratio: median(ours.iter().zip(&peer).map(better).collect()),
+                ours: median(ours),
+                peer: median(peer),
+                unit,
+                must,
+                note: format!("{}, against {}", way.does(), to.does()),
+            }
+        };
+        let (order, hold) = (
+            (Way::OrderOurs, Way::OrderByRow),
+            (Way::HoldOurs, Way::HoldCounter),
+        );
+        vec![
+            row("orders", order, PER_S, Must::AtLeast(1.6)),
+            row("server CPU of an order", order, CPU, Must::Nothing),
+            row("99 % of orders within", order, P99, Must::Nothing),
+            row(
+                "orders, the bare transaction",
+                (Way::OrderOurs, Way::OrderBare),
+                PER_S,
+                Must::Nothing,
+            ),
+            row("holds of 2", hold, PER_S, Must::AtLeast(2.5)),
+            row("server CPU of a hold", hold, CPU, Must::Nothing),
+            row("99 % of holds within", hold, P99, Must::Nothing),
+        ]
     }
 }
 
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "| what is done | per s | server CPU µs | p99 ms |")?;
-        writeln!(f, "|---|---:|---:|---:|")?;
-        for (way, _) in &self.0 {
-            let per_s = self.median(*way, |round| round.per_s);
-            let cpu = self.median(*way, |round| round.server_cpu_us);
-            let p99 = self.median(*way, |round| round.p99_ms);
-            writeln!(f, "| {} | {per_s:.0} | {cpu:.0} | {p99:.1} |", way.does())?;
-        }
-        writeln!(f)?;
-        for (what, way, to) in [
-            (
-                "order, ours against by row",
-                Way::OrderOurs,
-                Way::OrderByRow,
-            ),
-            ("order, ours against bare", Way::OrderOurs, Way::OrderBare),
-            (
-                "hold, ours against a counter row",
-                Way::HoldOurs,
-                Way::HoldCounter,
-            ),
-        ] {
-            writeln!(f, "{what}: {:.2}×", self.ratio(way, to))?;
-        }
-        Ok(())
-    }
-}
+const PER_S: &str = "a second";
+const CPU: &str = "µs";
+const P99: &str = "ms";

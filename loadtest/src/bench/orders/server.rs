@@ -17,7 +17,11 @@ use sqlx::{Connection, PgConnection};
 /// How long the server may take to answer for the first time.
 const START_MAX: Duration = Duration::from_secs(60);
 /// What the shop tells its sessions, as far as it changes plans.
-const SESSION: [(&str, &str); 2] = [("enable_seqscan", "off"), ("jit", "off")];
+const SESSION: [(&str, &str); 3] = [
+    ("enable_seqscan", "off"),
+    ("jit", "off"),
+    ("plan_cache_mode", "force_generic_plan"),
+];
 /// Where the schema stands in the tree.
 const MIGRATIONS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../migrations/postgres");
 
@@ -85,14 +89,28 @@ impl Server {
         Ok(server)
     }
 
+    /// The URL of a database of this server.
+    pub(super) fn url(&self, database: &str) -> String {
+        format!("postgres://catraca@127.0.0.1:{}/{database}", self.port)
+    }
+
     /// A plain connection.
     ///
     /// # Errors
     /// Where the server does not answer.
     pub(super) async fn connect(&self) -> anyhow::Result<PgConnection> {
-        let url = format!("postgres://catraca@127.0.0.1:{}/postgres", self.port);
-        let options: PgConnectOptions = url.parse()?;
+        let options: PgConnectOptions = self.url("postgres").parse()?;
         Ok(PgConnection::connect_with(&options.options(SESSION)).await?)
+    }
+
+    /// What it calls itself.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub(super) async fn version(&self) -> anyhow::Result<String> {
+        let query = "select 'PostgreSQL ' || split_part(current_setting('server_version'), ' ', 1)";
+        let mut connection = self.connect().await?;
+        Ok(sqlx::query_scalar(query).fetch_one(&mut connection).await?)
     }
 
     /// CPU seconds that the server has used, its processes that live now included.

@@ -1,9 +1,13 @@
 //! Ways to hold seats and to order them: ours, as the statements stand in the tree, beside those that
 //! one would write first. Each writes the same facts, its events included.
 
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{Connection, PgConnection, Postgres, Row};
+use tokio::time::Instant;
 
 const BEST_FACTS: &str = include_str!("../../../../src/orders/in_postgres/sql/best_facts.sql");
 const HELD: &str = include_str!("../../../../src/orders/in_postgres/sql/held.sql");
@@ -22,6 +26,37 @@ const SEATS: i64 = 60_000;
 /// As long as a settings document and the payloads of events usually are.
 const SETTINGS_BYTES: usize = 800;
 const PAYLOAD_BYTES: usize = 420;
+
+/// What the shop's `front.rs` remembers: after which seat free ones began, for a second.
+#[derive(Debug)]
+pub(super) struct Front(Mutex<(i64, Instant)>);
+
+impl Default for Front {
+    fn default() -> Self {
+        Self(Mutex::new((0, Instant::now())))
+    }
+}
+
+impl Front {
+    fn after(&self) -> i64 {
+        let front = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if front.1.elapsed() < Duration::from_secs(1) {
+            front.0
+        } else {
+            0
+        }
+    }
+
+    /// `seen`: where free seats began, further on where nobody could have any.
+    fn saw(&self, after: i64, seen: i64) {
+        let mut front = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if after == 0 {
+            *front = (seen, Instant::now());
+        } else if after == front.0 {
+            front.0 = seen;
+        }
+    }
+}
 
 /// A way to do it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,9 +142,12 @@ impl Way {
             }
             Self::HoldOurs | Self::HoldCounter => {}
         }
-        sqlx::raw_sql("vacuum analyze")
-            .execute(&mut *connection)
-            .await?;
+        // Not those that are empty yet: a new shop has no statistics that say so.
+        let filled = match self {
+            Self::OrderOurs | Self::OrderByRow | Self::OrderBare => "vacuum analyze shows, holds",
+            Self::HoldOurs | Self::HoldCounter => "vacuum analyze shows, sections, seats",
+        };
+        sqlx::raw_sql(filled).execute(&mut *connection).await?;
         sqlx::raw_sql("checkpoint").execute(connection).await?;
         Ok(())
     }
@@ -118,12 +156,17 @@ impl Way {
     ///
     /// # Errors
     /// The database's, or where it was not done.
-    pub(super) async fn run(self, connection: &mut PgConnection, n: u32) -> anyhow::Result<()> {
+    pub(super) async fn run(
+        self,
+        connection: &mut PgConnection,
+        n: u32,
+        front: &Front,
+    ) -> anyhow::Result<()> {
         match self {
             Self::OrderOurs => order_ours(connection, n).await,
             Self::OrderByRow => order_by_row(connection, n).await,
             Self::OrderBare => order_bare(connection, n).await,
-            Self::HoldOurs => hold_ours(connection, n).await,
+            Self::HoldOurs => hold_ours(connection, n, front).await,
             Self::HoldCounter => hold_counter(connection, n).await,
         }
     }
@@ -280,12 +323,13 @@ async fn order_bare(connection: &mut PgConnection, n: u32) -> anyhow::Result<()>
 }
 
 /// The shop looks again where another buyer emptied what it was about to look at.
-async fn hold_ours(connection: &mut PgConnection, n: u32) -> anyhow::Result<()> {
-    while !hold_once(connection, n).await? {}
+async fn hold_ours(connection: &mut PgConnection, n: u32, front: &Front) -> anyhow::Result<()> {
+    while !hold_once(connection, n, front).await? {}
     Ok(())
 }
 
-async fn hold_once(connection: &mut PgConnection, n: u32) -> anyhow::Result<bool> {
+async fn hold_once(connection: &mut PgConnection, n: u32, front: &Front) -> anyhow::Result<bool> {
+    let after = front.after();
     let (ticket, hold) = (format!("ticket-{n}"), format!("hold-{n}"));
     let mut tx = connection.begin().await?;
     let row = sqlx::query(BEST_FACTS)
@@ -296,10 +340,13 @@ async fn hold_once(connection: &mut PgConnection, n: u32) -> anyhow::Result<bool
         .bind(2_i64)
         .bind(format!("ticket {ticket}"))
         .bind("section show B")
+        .bind(after)
         .fetch_one(&mut *tx)
         .await?;
-    let free: Vec<i64> = row.try_get("free")?;
+    let (free, low): (Vec<i64>, Option<i64>) = (row.try_get("free")?, row.try_get("front")?);
     let pair = free.windows(2).find(|pair| pair[0] + 1 == pair[1]);
+    let further = if pair.is_some() { 0 } else { 64 * 32 };
+    front.saw(after, low.map_or(0, |low| low + further));
     let Some(pair) = pair else {
         tx.rollback().await?;
         return Ok(false);

@@ -6,6 +6,7 @@
 //! A bench is the one part of this package that reads a file of the program: `lua/room/join.lua`, which
 //! it sends as the head of the script says. Everything else it does from outside.
 
+mod draw;
 mod joins;
 mod lines;
 mod polls;
@@ -20,8 +21,8 @@ use crate::bench::machine;
 use crate::bench::system::{Program, Role, RoomServer};
 use crate::bench::table::{Table, machine_of};
 
-/// The rows that are measured here.
-const ROWS: [u8; 6] = [1, 2, 4, 9, 10, 12];
+/// The rows that are measured here. The first is of a draw, and no row of the design.
+const ROWS: [u8; 7] = [draw::ROW, 1, 2, 4, 9, 10, 12];
 
 /// Words of `loadtest bench room`.
 #[derive(Debug, Args)]
@@ -129,6 +130,17 @@ fn measure(
     scale: &Scale,
     folder: &std::path::Path,
 ) -> anyhow::Result<Table> {
+    let mut rows = Vec::new();
+    if args.rows.contains(&draw::ROW) {
+        rows.push(draw::row(&args.catraca, folder)?);
+    }
+    if args.rows == [draw::ROW] {
+        return Ok(Table {
+            server: "no server".to_owned(),
+            machine: machine_of(),
+            rows,
+        });
+    }
     let room = RoomServer::start(&args.server, folder)?;
     let admitter = Role::start("admitter", &program.catraca, &room, folder, "")?;
     let gateway = Role::start("gateway", &program.catraca, &room, folder, "")?;
@@ -140,7 +152,7 @@ fn measure(
         scale,
         wanted: &args.rows,
     };
-    let mut rows = joins::rows(stage)?;
+    rows.extend(joins::rows(stage)?);
     rows.extend(polls::rows(stage)?);
     rows.extend(lines::rows(stage)?);
     rows.sort_by_key(|row| row.number);

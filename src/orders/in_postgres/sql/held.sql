@@ -13,8 +13,8 @@ with
       and (select mine.yes and live.yes from mine, live)
     order by section, ordinal for update),
   taken as (
-    update seats set state = 'held', hold_id = $13
-    where show = $11 and seat in (select seat from chosen) returning seat),
+    update seats s set state = 'held', hold_id = $13 from chosen c
+    where s.show = $11 and s.seat = c.seat returning 1),
   held as (
     insert into holds (hold_id, show, fan, ticket_id, seats, total_minor, currency, state,
       expires_at_ms, created_at_ms, version)

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use crate::chaos::loss::fans::{Fans, Kind, Way};
 use crate::chaos::loss::faults::mended;
 use crate::chaos::loss::place::{Place, show, within};
-use crate::chaos::loss::{broken, ledger};
+use crate::chaos::loss::{TAIL_MAX, judged, ledger};
 use crate::support::need::REDIS;
 use crate::support::redis::Server;
 
@@ -39,8 +39,6 @@ const LIFE: Duration = Duration::from_secs(3);
 const MENDED_MAX: Duration = Duration::from_secs(3 * 15);
 /// Beyond the time at the rate at which fans may come back.
 const BACK_MAX: Duration = Duration::from_secs(3 * 20);
-/// An end that was answered so long before a loss is copied.
-const TAIL_MAX: Duration = Duration::from_secs(3);
 
 /// Everybody, by number, and what they did.
 struct Crowd {
@@ -178,8 +176,9 @@ async fn a_full_line_comes_back() {
     crowd.live(&place, Instant::now() + LIFE).await;
     let waiting = place.board().await.unwrap().waiting;
 
-    place.servers[0].tell(&["FLUSHALL"]);
     let struck = Instant::now();
+    place.servers[0].tell(&["FLUSHALL"]);
+    let lost_in = struck.elapsed(); // two million fans are not gone at once
     mended(&place, 2).await;
     let mended_in = struck.elapsed();
     assert!(mended_in <= MENDED_MAX, "{mended_in:?}");
@@ -206,17 +205,21 @@ async fn a_full_line_comes_back() {
     forgetful.abort();
     let entries = ledger(&place).await;
     let (lost, tail) = tail(&crowd, &entries, struck);
-    assert!(
-        tail <= TAIL_MAX,
-        "{lost} ends, the first {tail:?} before the loss"
-    );
     in_order(&entries, &late);
-    let broken = broken(&place, &sample).await;
+    let (broken, unproved) = judged(&place, &sample).await;
     assert!(broken.is_empty(), "{broken:?}");
+    // What is said to be missing at most is what was missing, and little more.
+    let [said] = unproved[..] else {
+        panic!("one loss: {unproved:?}");
+    };
+    assert!(
+        tail <= said && said <= TAIL_MAX + lost_in,
+        "{tail:?} lost, said: {said:?}"
+    );
     eprintln!(
         "loss of {count} fans: joined in {joined_in:.1?}, mended in {mended_in:.1?}, {back} back in \
          {back_in:.1?}, {} late ones next when they came; {} ends answered, {lost} of them to be said \
-         again, the first {tail:.0?} before the loss",
+         again, the first {tail:.1?} before the loss; unproved: {said:.1?}",
         late.len(),
         crowd.ends.len(),
     );
@@ -322,7 +325,8 @@ async fn forget_scripts(url: String) {
     let mut connection = connection.unwrap();
     loop {
         let flush = redis::cmd("SCRIPT").arg("FLUSH").to_owned();
-        flush.exec_async(&mut connection).await.unwrap();
+        // A server that lets go of two million fans may answer later than this client waits.
+        drop(flush.exec_async(&mut connection).await);
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

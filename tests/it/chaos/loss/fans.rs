@@ -285,7 +285,7 @@ impl Fan {
             self.told = format!("{}: {reason}", self.told);
         }
         if let Some(ticket) = told["ticket"].as_str() {
-            self.tickets.push(jti(ticket));
+            self.tickets.push(claim(ticket, "jti"));
         }
         // What the gateway knew is the room's word only where the room answered before.
         if let Some(generation) = before
@@ -360,14 +360,14 @@ impl Place {
     }
 }
 
-/// The id of a ticket.
-fn jti(ticket: &str) -> String {
+/// What a ticket says: `jti` is its own id, `sub` its fan.
+pub(crate) fn claim(ticket: &str, name: &str) -> String {
     use base64::Engine;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
     let claims = ticket.split('.').nth(1).unwrap();
     let claims = URL_SAFE_NO_PAD.decode(claims).unwrap();
     let claims: Value = serde_json::from_slice(&claims).unwrap();
-    claims["jti"].as_str().unwrap().to_owned()
+    claims[name].as_str().unwrap().to_owned()
 }
 
 fn now_us() -> u64 {

@@ -10,7 +10,7 @@ use catraca::room::model::command::{Command, Outcome};
 use catraca::room::{self, StoreError as RoomError};
 use catraca::show::draw::{DrawFact, Entered};
 use catraca::show::settings::Settings;
-use catraca::show::{Change, Checkpoint, LedgerRow, Put, Show, Store, StoreError};
+use catraca::show::{Change, Checkpoint, FinishedMend, LedgerRow, Put, Show, Store, StoreError};
 use tokio::sync::Notify;
 
 /// What becomes of a mender: after so many steps of a mend it takes no other.
@@ -141,9 +141,9 @@ impl Store for Sql {
         self.there()?.begin_mend(seen, ceiling).await
     }
 
-    async fn end_mend(&self, show: &ShowId, generation: Generation) -> Result<(), StoreError> {
+    async fn end_mend(&self, show: &ShowId, mend: &FinishedMend) -> Result<(), StoreError> {
         self.step().await;
-        self.there()?.end_mend(show, generation).await
+        self.there()?.end_mend(show, mend).await
     }
 
     async fn raise_ceiling(

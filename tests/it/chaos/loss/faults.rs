@@ -89,16 +89,10 @@ impl Fault {
     }
 }
 
-/// A second server that copies the first over a cable of its own.
+/// A second server that copies the first.
 async fn replica(place: &mut Place, need: &Need) -> Signpost {
-    let cable = Signpost::to(place.servers[0].address()).await;
-    let replica = Server::start(need).expect("the primary is of the same kind");
-    let address = cable.address;
-    let replica = tokio::task::spawn_blocking(move || {
-        replica.follow(address);
-        replica
-    });
-    place.servers.push(replica.await.unwrap());
+    let (replica, cable) = place.servers[0].copied(need).await;
+    place.servers.push(replica);
     cable
 }
 

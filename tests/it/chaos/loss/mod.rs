@@ -9,6 +9,7 @@ mod fans;
 mod fate;
 mod faults;
 mod place;
+mod sale;
 mod slow_disk;
 
 use std::collections::BTreeMap;
@@ -60,6 +61,8 @@ const ROWS: &[Row] = &[
 /// Deadlines that the promise names, times three: the machine is busy.
 const MENDED_MAX: Duration = Duration::from_secs(3 * 15);
 const BACK_SLACK_MAX: Duration = Duration::from_secs(3 * 20);
+/// For so long before a loss is found entries may be missing: a second, times three.
+const TAIL_MAX: Duration = Duration::from_secs(3);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_loss_takes_nobodys_place() {
@@ -133,7 +136,7 @@ async fn play(
     place.set(json!({ "capacity": 1_000 })).await;
     everybody_in_turn(&place, &mut fans).await;
     place.copied().await;
-    judge(&place, &fans, left).await;
+    judge(&place, &fans, (left, mended_in + TAIL_MAX)).await;
     format!("mended in {mended_in:.1?}, the last fan back in {back_in:.1?}")
 }
 
@@ -189,7 +192,8 @@ async fn ledger(place: &Place) -> Vec<LedgerEntry> {
         .collect()
 }
 
-async fn judge(place: &Place, fans: &Fans, left: Left) {
+/// `most`: for so long entries may be missing.
+async fn judge(place: &Place, fans: &Fans, (left, most): (Left, Duration)) {
     let ledger = ledger(place).await;
     let mut numbers = BTreeMap::new();
     for fan in fans.all.iter().filter(|fan| fan.kind != Kind::OlderEdition) {
@@ -205,20 +209,28 @@ async fn judge(place: &Place, fans: &Fans, left: Left) {
             assert!(left != Left::All || fan.told == fan.expected, "{fan:?}");
         }
     }
-    let broken = broken(place, fans).await;
+    let (broken, unproved) = judged(place, fans).await;
     assert!(broken.is_empty(), "{broken:?}");
+    let is_truthful = !unproved.is_empty() && unproved.iter().all(|said| *said <= most);
+    assert!(is_truthful, "at most {most:?}: {unproved:?}");
 }
 
-/// The promises that the checker says were broken; it must say that a loss leaves something unproved.
-async fn broken(place: &Place, fans: &Fans) -> Vec<Verdict> {
+/// The promises that the checker says were broken, and of how much time it says that a loss leaves
+/// something unproved: one length for each loss.
+async fn judged(place: &Place, fans: &Fans) -> (Vec<Verdict>, Vec<Duration>) {
     let verdicts = verdicts(place, fans).await;
     let lost = verdicts
         .iter()
         .find(|verdict| verdict.promise.number() == 3);
-    let says = |text: &String| text.contains("was lost") && text.contains("ms until");
-    assert!(lost.unwrap().unproved.iter().any(says), "{lost:?}");
+    let lengths = lost.unwrap().unproved.iter().filter_map(|text| {
+        let (_, said) = text.split_once("entries of the ")?;
+        let (ms, _) = said.split_once(" ms until")?;
+        Some(Duration::from_millis(ms.parse().unwrap()))
+    });
+    let lengths = lengths.collect();
     let is_broken = |verdict: &Verdict| verdict.finding() == Finding::Broken;
-    verdicts.into_iter().filter(is_broken).collect()
+    let broken = verdicts.into_iter().filter(is_broken).collect();
+    (broken, lengths)
 }
 
 /// Nobody is called after an end that the ledger holds.

@@ -157,12 +157,10 @@ impl Place {
             trusted_proxies: trusted,
             ..GatewaySettings::default()
         };
+        let url = format!("http://{}", self.shop_address).parse().unwrap();
         let upstream = Upstream {
-            url: format!("http://{}", self.shop_address).parse().unwrap(),
-            gate: Gate::Ticket,
-            show: None,
-            secret: None,
             trusted: true,
+            ..Upstream::new(url, Gate::Ticket)
         };
         let gateway = Gateway::new(Parts {
             rooms: rooms(&self.way).await,

@@ -140,20 +140,13 @@ async fn open(shop: &Shop, reads: Reads) -> SocketAddr {
 /// A gateway before it: all is guarded but what two routes open.
 async fn guard(address: SocketAddr) -> Door {
     let upstream = |gate| Upstream {
-        url: format!("http://{address}").parse().unwrap(),
-        gate,
         show: Some(show()),
-        secret: None,
-        trusted: false,
+        ..Upstream::new(format!("http://{address}").parse().unwrap(), gate)
     };
+    let methods = ["GET", "POST", "PUT", "PATCH", "DELETE"];
     let route = |path: &str, upstream: &str, gate| Route {
-        host: None,
-        path: path.to_owned(),
-        methods: ["GET", "POST", "PUT", "PATCH", "DELETE"]
-            .map(str::to_owned)
-            .into(),
-        upstream: upstream.to_owned(),
         gate,
+        ..Route::new(path, &methods, upstream)
     };
     Door::planned(Plan {
         upstreams: Some(BTreeMap::from([

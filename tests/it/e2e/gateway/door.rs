@@ -353,11 +353,10 @@ impl Door {
 
 pub(crate) fn upstreams(address: &str) -> BTreeMap<String, Upstream> {
     let upstream = |gate, show, trusted| Upstream {
-        url: format!("http://{address}").parse().unwrap(),
-        gate,
         show,
         secret: Some(Secret::new("shared")),
         trusted,
+        ..Upstream::new(format!("http://{address}").parse().unwrap(), gate)
     };
     let all = [
         ("orders", upstream(Gate::Ticket, None, true)),
@@ -369,16 +368,10 @@ pub(crate) fn upstreams(address: &str) -> BTreeMap<String, Upstream> {
 }
 
 pub(crate) fn routes() -> Vec<Route> {
-    let route = |path: &str, upstream: &str, methods: &[&str], gate| Route {
-        host: None,
-        path: path.to_owned(),
-        methods: methods.iter().map(|&method| method.to_owned()).collect(),
-        upstream: upstream.to_owned(),
-        gate,
-    };
+    let both = &["GET", "POST"];
     let mut routes = orders_routes("orders");
-    routes.push(route("/static/{*rest}", "static", &["GET", "POST"], None));
-    routes.push(route("/about", "shop", &["GET"], Some(RouteGate::Open)));
-    routes.push(route("/shop/{*rest}", "shop", &["GET", "POST"], None));
+    routes.push(Route::new("/static/{*rest}", both, "static"));
+    routes.push(Route::new("/about", &["GET"], "shop").with_gate(RouteGate::Open));
+    routes.push(Route::new("/shop/{*rest}", both, "shop"));
     routes
 }

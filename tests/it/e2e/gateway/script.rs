@@ -1,0 +1,112 @@
+//! An upstream that does on each connection what a test says, byte by byte.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// One end of a connection, and what of it has been read and not been used.
+#[derive(Debug)]
+pub(crate) struct Wire {
+    stream: TcpStream,
+    read: Vec<u8>,
+}
+
+/// An upstream, and how often somebody has connected.
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) address: String,
+    connections: Arc<AtomicUsize>,
+}
+
+impl Script {
+    /// Plays this on every connection; the first is 1.
+    pub(crate) async fn play<F>(scene: impl Fn(usize, Wire) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let connections = Arc::<AtomicUsize>::default();
+        let counted = Arc::clone(&connections);
+        tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let number = counted.fetch_add(1, Ordering::SeqCst) + 1;
+                tokio::spawn(scene(number, Wire::new(stream)));
+            }
+        });
+        Self {
+            address,
+            connections,
+        }
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::SeqCst)
+    }
+}
+
+impl Wire {
+    pub(crate) fn new(stream: TcpStream) -> Self {
+        let read = Vec::new();
+        Self { stream, read }
+    }
+
+    /// Reads to the end of this text and returns all up to there; `None` where the other end closes
+    /// before.
+    pub(crate) async fn until(&mut self, end: &str) -> Option<String> {
+        loop {
+            let found = self
+                .read
+                .windows(end.len())
+                .position(|at| at == end.as_bytes());
+            if let Some(at) = found {
+                let text = self.read.drain(..at + end.len()).collect();
+                return Some(String::from_utf8(text).unwrap().to_lowercase());
+            }
+            if self.stream.read_buf(&mut self.read).await.unwrap_or(0) == 0 {
+                return None;
+            }
+        }
+    }
+
+    /// The head of the next message.
+    pub(crate) async fn head(&mut self) -> Option<String> {
+        self.until("\r\n\r\n").await
+    }
+
+    /// Counts what comes until the other end closes, or until it was so many bytes.
+    pub(crate) async fn count(&mut self, bytes: usize) -> usize {
+        let mut counted = std::mem::take(&mut self.read).len();
+        let mut buffer = vec![0; 65_536];
+        while counted < bytes {
+            match self.stream.read(&mut buffer).await {
+                Ok(0) | Err(_) => break,
+                Ok(more) => counted += more,
+            }
+        }
+        counted
+    }
+
+    /// Whoever is gone does not mind.
+    pub(crate) async fn say(&mut self, bytes: impl AsRef<[u8]>) {
+        drop(self.stream.write_all(bytes.as_ref()).await);
+    }
+
+    /// Writes this many bytes, or as many as somebody takes without a pause of this length.
+    pub(crate) async fn pour(&mut self, bytes: usize, pause: std::time::Duration) -> usize {
+        let some = vec![b'x'; 65_536];
+        let mut poured = 0;
+        while poured < bytes {
+            let next = some.len().min(bytes - poured);
+            match tokio::time::timeout(pause, self.stream.write(&some[..next])).await {
+                Ok(Ok(more)) => poured += more,
+                Ok(Err(_)) | Err(_) => break,
+            }
+        }
+        poured
+    }
+}
