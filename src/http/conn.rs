@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::task::AtomicWaker;
 use http::Version;
 use http_body::{Body, Frame, SizeHint};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -34,6 +35,8 @@ enum Phase {
 pub(crate) struct Activity {
     phase: Mutex<Phase>,
     speaks_http2: AtomicBool,
+    /// Whoever waits for the last request to end.
+    waiting: AtomicWaker,
     head_max: Duration,
     idle_max: Duration,
 }
@@ -45,6 +48,7 @@ impl Activity {
         Arc::new(Self {
             phase: Mutex::new(Phase::Head { since }),
             speaks_http2: AtomicBool::new(false),
+            waiting: AtomicWaker::new(),
             head_max,
             idle_max,
         })
@@ -67,6 +71,12 @@ impl Activity {
     /// Whether the last request came by HTTP/2.
     pub(crate) fn speaks_http2(&self) -> bool {
         self.speaks_http2.load(Ordering::Relaxed)
+    }
+
+    /// Whether a request is being answered; if so, the task is woken when one ends.
+    pub(crate) fn is_busy(&self, cx: &mut Context<'_>) -> bool {
+        self.waiting.register(cx.waker());
+        matches!(*self.lock(), Phase::Busy { .. })
     }
 
     /// A request has begun; it ends when what is returned is dropped.
@@ -112,6 +122,8 @@ impl Activity {
             },
             Phase::Busy { .. } | Phase::Head { .. } | Phase::Idle { .. } => Phase::Idle { since },
         };
+        drop(phase);
+        self.waiting.wake();
     }
 
     fn lock(&self) -> MutexGuard<'_, Phase> {
