@@ -70,8 +70,8 @@ impl Role {
 #[derive(Debug)]
 pub struct Alone {
     role: Role,
-    /// Where the role itself listens, if it does.
-    door: Option<SocketAddr>,
+    /// Where the role itself listens, if it does: a URL.
+    door: Option<String>,
     admin: SocketAddr,
     supervisor: Supervisor,
     database: Option<Database>,
@@ -120,7 +120,7 @@ async fn gateway_alone(
     let front = Front::open(config, &data_dir).await?;
     let door = bind("gateway.listen", config.gateway.listen).await?;
     let mut alone = Alone::new(Role::Gateway, config, data_dir, &admin)?;
-    alone.door = Some(local(&door)?);
+    alone.door = Some(door::url(config, local(&door)?));
     let supervisor = &mut alone.supervisor;
 
     let (rooms, exposition) = (
@@ -138,7 +138,7 @@ async fn gateway_alone(
     }));
     let stop = supervisor.door_stop();
     let public = gateway::router(Arc::clone(&gateway));
-    let served = gateway.server_settings();
+    let served = door::served(config, supervisor, &gateway)?;
     supervisor.door("gateway", serve(door, public, served, stop.clone()));
     supervisor.door("admin", serve(admin, health, roles::own_door(config), stop));
     door::behind(supervisor, &gateway, limits);
@@ -171,7 +171,7 @@ async fn with_sql(
         Role::Admitter => roles.admit(supervisor),
         Role::Orders => {
             let door = bind("orders.listen", config.orders.listen).await?;
-            alone.door = Some(local(&door)?);
+            alone.door = Some(format!("http://{}", local(&door)?));
             supervisor.door("orders", serve(door, orders.router(), own, stop));
             roles.sell(supervisor, &orders);
         }
@@ -218,8 +218,8 @@ impl Alone {
     /// What a person needs to know at the start.
     pub fn greeting(&self) -> String {
         let (word, admin) = (self.role.word(), self.admin);
-        let door = match self.door {
-            Some(door) => format!("  {word:<13} http://{door}\n"),
+        let door = match &self.door {
+            Some(door) => format!("  {word:<13} {door}\n"),
             None => String::new(),
         };
         let api = match self.role {

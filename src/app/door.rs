@@ -9,6 +9,8 @@ use crate::app::backends::Front;
 use crate::config::Config;
 use crate::gateway::upstreams::{Route, Upstream, orders_routes};
 use crate::gateway::{Gateway, GatewayState, Parts};
+use crate::http::server::ServerSettings;
+use crate::http::tls::Tls;
 use crate::limit::in_memory::InMemory as Limits;
 use crate::room::Rooms;
 use crate::seller::Accounts;
@@ -40,6 +42,41 @@ pub(super) fn gateway(
         routes,
     })
     .map_err(StartError::config)
+}
+
+/// How the gateway's listener is to be served; with TLS, the loop that follows its files is started.
+pub(super) fn served(
+    config: &Config,
+    supervisor: &mut Supervisor,
+    gateway: &GatewayState,
+) -> Result<ServerSettings, StartError> {
+    let mut served = gateway.server_settings();
+    if let Some(tls) = tls(config)?.map(Arc::new) {
+        served.tls = Some(Arc::clone(&tls));
+        let stop = supervisor.loop_stop();
+        supervisor.background("certificate", tls.run(stop));
+    }
+    Ok(served)
+}
+
+/// The certificate of the gateway, if it has one.
+pub(super) fn tls(config: &Config) -> Result<Option<Tls>, StartError> {
+    let files = &config.gateway.tls;
+    if !files.are_given() {
+        return Ok(None);
+    }
+    let opened = Tls::open(&files.cert_file, &files.key_file);
+    let tls = opened.map_err(|error| StartError::config(format!("gateway.tls: {error}")))?;
+    Ok(Some(tls))
+}
+
+/// How a person writes where the gateway listens.
+pub(super) fn url(config: &Config, address: SocketAddr) -> String {
+    let scheme = match config.gateway.tls.are_given() {
+        true => "https",
+        false => "http",
+    };
+    format!("{scheme}://{address}")
 }
 
 /// The loops that a gateway needs: what everybody may see, what upstreams said, who asks too often.

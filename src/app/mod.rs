@@ -114,6 +114,8 @@ pub struct Addresses {
 pub struct App {
     /// Where it listens.
     pub addresses: Addresses,
+    /// The gateway's base URL.
+    pub gateway_url: String,
     /// Shows in SQL.
     pub shows: Arc<dyn ShowStore>,
     /// What the gateway knows of every show.
@@ -145,6 +147,7 @@ pub fn check(config: &Config) -> Result<(), StartError> {
     } else {
         backends::keys_of(config, secret)?;
     }
+    door::tls(config)?;
     let (upstreams, routes) = door::upstreams(config, config.orders.listen)?;
     gateway::check(&config.gateway, &upstreams, &routes).map_err(StartError::config)?;
     let (limits, challenge) = (&config.gateway.limits, &config.gateway.challenge);
@@ -207,20 +210,11 @@ impl App {
         verdict
     }
 
-    /// The gateway's base URL.
-    pub fn gateway_url(&self) -> String {
-        format!("http://{}", self.addresses.gateway)
-    }
-
     /// What a person needs to know at the start.
     pub fn greeting(&self) -> String {
-        let Addresses {
-            gateway,
-            admin,
-            orders,
-        } = self.addresses;
+        let Addresses { admin, orders, .. } = self.addresses;
         let mut lines = vec![
-            format!("  gateway       http://{gateway}"),
+            format!("  gateway       {}", self.gateway_url),
             format!("  admin API     http://{admin}/admin/v1/shows"),
             format!("  orders        http://{orders} (only the gateway may call it)"),
             format!("  metrics       http://{admin}/metrics"),

@@ -75,7 +75,7 @@ pub(super) fn all(
     let admin = roles.admin(token.as_ref(), &supervisor, &orders)?;
 
     // Doors: they stop first and drain.
-    let served = gateway.server_settings();
+    let served = door::served(config, &mut supervisor, &gateway)?;
     let own = own_door(config);
     let stop = supervisor.door_stop();
     let public = gateway::router(Arc::clone(&gateway));
@@ -98,6 +98,7 @@ pub(super) fn all(
     let changed = roles.changed;
     Ok(App {
         addresses,
+        gateway_url: door::url(config, addresses.gateway),
         shows: backends.shows,
         boards: gateway.boards(),
         changed,

@@ -65,7 +65,7 @@ pub async fn demo(args: DemoArgs) -> u8 {
             show,
             boards: Arc::clone(&app.boards),
             data_dir: config.data_dir.clone(),
-            gateway: app.gateway_url(),
+            gateway: app.gateway_url.clone(),
             args,
         },
         Err(error) => {
@@ -74,7 +74,10 @@ pub async fn demo(args: DemoArgs) -> u8 {
         }
     };
     print(&app.greeting());
-    print(&format!("  waiting room  {}/w/{SHOW}\n", app.gateway_url()));
+    print(&format!(
+        "  waiting room  {}/w/{SHOW}\n",
+        app.gateway_url.clone()
+    ));
     let mut code = 0;
     let verdict = app
         .run(async {

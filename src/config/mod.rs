@@ -190,16 +190,8 @@ impl Config {
                 "database.url ({scheme}:) must begin with sqlite: or postgres://"
             ));
         }
-        if !self.gateway.listen.ip().is_loopback() && self.gateway.trusted_proxies.is_empty() {
-            return wrong(format!(
-                "gateway.listen ({}) is not a loopback address and gateway.trusted_proxies is \
-                 empty: tickets would travel without TLS",
-                self.gateway.listen
-            ));
-        }
         self.check_keys()?;
         self.gateway
-            .limits
             .check()
             .map_err(|rule| ConfigError(format!("gateway.{rule}")))?;
         for (name, upstream) in &self.upstreams {

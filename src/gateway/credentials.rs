@@ -37,7 +37,7 @@ pub(crate) enum CookieStyle {
 
 impl CookieStyle {
     pub(crate) fn of(settings: &Settings) -> Self {
-        if settings.listen.ip().is_loopback() {
+        if settings.listen.ip().is_loopback() && !settings.tls.are_given() {
             Self::Plain
         } else {
             Self::Secure
@@ -79,7 +79,7 @@ impl CookieStyle {
 
 /// Whether a cookie is one of ours, for any show and in either style. Browsers compare names as they
 /// are, but readers behind us may not.
-pub(crate) fn is_our_cookie(name: &str) -> bool {
+pub fn is_our_cookie(name: &str) -> bool {
     let name = name.trim().to_ascii_lowercase();
     let bare = name
         .strip_prefix("__host-")
@@ -89,7 +89,7 @@ pub(crate) fn is_our_cookie(name: &str) -> bool {
 }
 
 /// The cookies of a request, as `name=value`.
-pub(crate) fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+pub fn cookies(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     headers
         .get_all(COOKIE)
         .iter()

@@ -5,21 +5,21 @@
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use http::header::{CONNECTION, EXPECT, HOST, ORIGIN};
+use http::header::{EXPECT, HOST, ORIGIN};
 use http::{HeaderMap, Method, StatusCode, Uri, Version};
 
 use crate::base::limits::TARGET_BYTES_MAX;
 use crate::gateway::{Gateway, target};
 use crate::http::extract::single;
-use crate::http::problem::Problem;
-use crate::http::server::Peer;
+use crate::http::problem::{Last, Problem};
+use crate::http::server::{Encrypted, Peer};
 
 /// How a request reached us. An extension of every request that came in.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     /// The host that was asked, with port, as it was written or as a trusted proxy says.
     pub(crate) host: String,
-    /// `http`, or what a trusted proxy says.
+    /// What was spoken with us, or what a trusted proxy says.
     pub(crate) proto: &'static str,
 }
 
@@ -66,7 +66,10 @@ pub(crate) fn strictly(gateway: &Gateway, request: &Request) -> Result<Entry, Pr
         ));
     }
     let mut host = host(uri, headers, request.version())?;
-    let mut proto = "http";
+    let mut proto = match request.extensions().get::<Encrypted>() {
+        Some(Encrypted) => "https",
+        None => "http",
+    };
     let peer = request.extensions().get::<Peer>();
     if peer.is_some_and(|peer| gateway.trusts(peer.0.ip())) {
         if single(headers, "x-forwarded-proto")? == Some("https") {
@@ -83,12 +86,12 @@ pub(crate) fn strictly(gateway: &Gateway, request: &Request) -> Result<Entry, Pr
     Ok(Entry { host, proto })
 }
 
-/// The answer to a request that did not come in. Where one thing is ambiguous, so may be what follows
-/// it on this connection, which therefore ends.
-pub(crate) fn refused(version: Version, problem: Problem) -> Response {
-    let closes = version != Version::HTTP_2;
-    let headers = closes.then_some([(CONNECTION, "close")]);
-    (headers, problem).into_response()
+/// The answer to a request that did not come in, and after which a connection of HTTP/1 ends: where one
+/// thing is ambiguous, so may be what follows it.
+pub(crate) fn refused(problem: Problem) -> Response {
+    let mut response = problem.into_response();
+    response.extensions_mut().insert(Last);
+    response
 }
 
 fn check_method(method: &Method) -> Result<(), Problem> {
@@ -123,6 +126,12 @@ fn host(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<String, Prob
     let bad = || Problem::bad_request("bad-request", "The host is not well-formed.");
     let header = single(headers, HOST.as_str()).map_err(|_| bad())?;
     let authority = uri.authority().map(http::uri::Authority::as_str);
+    if uri
+        .scheme_str()
+        .is_some_and(|scheme| !matches!(scheme, "http" | "https"))
+    {
+        return Err(bad());
+    }
     let host = match (header, authority) {
         (Some(header), Some(authority)) if !header.eq_ignore_ascii_case(authority) => {
             return Err(bad());
@@ -189,6 +198,7 @@ mod tests {
             ),
             ("http://evil/x", &[("host", "a.b")], Version::HTTP_11, None),
             ("http://a.b/x", &[], Version::HTTP_11, None),
+            ("ftp://a.b/x", &[("host", "a.b")], Version::HTTP_11, None),
             ("http://a.b/x", &[], Version::HTTP_2, Some("a.b")),
             ("/x", &[], Version::HTTP_11, None),
             (

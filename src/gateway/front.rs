@@ -46,7 +46,7 @@ async fn let_in(gateway: &Gateway, request: Request) -> Result<Request, Response
         .await
         .map_err(IntoResponse::into_response)?;
     let entry = entry::strictly(gateway, &request) // one reading, or none
-        .map_err(|problem| entry::refused(request.version(), problem))?;
+        .map_err(entry::refused)?;
     let proxies = &gateway.settings.trusted_proxies;
     let client = layers::client_addr(&request, proxies); // who is asking
     let asking = Asking::Anything(Prefixes::of(client.0).narrowest());

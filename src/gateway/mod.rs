@@ -14,7 +14,7 @@ pub mod boards;
 mod care;
 mod challenge;
 mod cors;
-mod credentials;
+pub mod credentials;
 mod enter;
 mod entry;
 pub mod follow_up;
@@ -257,14 +257,20 @@ impl Gateway {
         Arc::clone(&self.follow_ups)
     }
 
-    /// How its listener is to be served.
+    /// How its listener is to be served, but for TLS.
     pub fn server_settings(&self) -> ServerSettings {
+        let (ms, settings) = (Duration::from_millis, &self.settings);
         ServerSettings {
-            drain_max: Duration::from_millis(self.settings.drain_ms),
-            connections_max: self.settings.connections_max,
-            connections_per_client_max: self.settings.connections_per_client_max,
-            trusted_proxies: self.settings.trusted_proxies.clone(),
-            ..ServerSettings::default()
+            head_max: ms(settings.head_ms),
+            answer_max: ms(settings.request_ms),
+            body_silence_max: ms(settings.body_silence_ms),
+            stall_max: ms(settings.stall_ms),
+            idle_max: ms(settings.idle_ms),
+            drain_max: ms(settings.drain_ms),
+            connections_max: settings.connections_max,
+            connections_per_client_max: settings.connections_per_client_max,
+            trusted_proxies: settings.trusted_proxies.clone(),
+            tls: None,
         }
     }
 

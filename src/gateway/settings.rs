@@ -1,6 +1,7 @@
 //! What an operator decides about the gateway.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -21,8 +22,16 @@ pub struct Settings {
     pub trusted_proxies: Vec<IpNet>,
     /// Connections of the process.
     pub connections_max: usize,
-    /// Connections of one address that is no trusted proxy.
+    /// Connections of one client (an IPv4 address or an IPv6 /64) that is no trusted proxy.
     pub connections_per_client_max: usize,
+    /// How long the head of a request may take, from its first byte or from connecting.
+    pub head_ms: u64,
+    /// How long a client may be silent inside a body.
+    pub body_silence_ms: u64,
+    /// How long a client may read nothing of an answer.
+    pub stall_ms: u64,
+    /// How long a connection may lie idle between requests.
+    pub idle_ms: u64,
     /// Requests being answered at once; beyond, 503 `busy`.
     pub in_flight_max: usize,
     /// How long one of our own answers may take to begin, and a client to send a request that is
@@ -44,10 +53,67 @@ pub struct Settings {
     pub drain_ms: u64,
     /// How often one may ask.
     pub limits: limit::Settings,
+    /// The certificate; empty: no TLS.
+    pub tls: TlsFiles,
     /// What who joins too often is asked for.
     pub challenge: Challenging,
     /// Whose accounts have one place each.
     pub seller: seller::Settings,
+}
+
+/// `[gateway.tls]`: both files, or neither.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct TlsFiles {
+    /// The chain of certificates in PEM, ours first.
+    pub cert_file: PathBuf,
+    /// Its private key in PEM.
+    pub key_file: PathBuf,
+}
+
+impl TlsFiles {
+    /// Whether TLS is spoken.
+    pub fn are_given(&self) -> bool {
+        !self.cert_file.as_os_str().is_empty() && !self.key_file.as_os_str().is_empty()
+    }
+}
+
+impl Settings {
+    /// The first rule between keys that is broken.
+    ///
+    /// # Errors
+    /// A sentence that names keys and values.
+    pub fn check(&self) -> Result<(), String> {
+        let TlsFiles {
+            cert_file,
+            key_file,
+        } = &self.tls;
+        if cert_file.as_os_str().is_empty() != key_file.as_os_str().is_empty() {
+            return Err("tls.cert_file and tls.key_file must be given together".to_owned());
+        }
+        if !self.listen.ip().is_loopback()
+            && self.trusted_proxies.is_empty()
+            && !self.tls.are_given()
+        {
+            return Err(format!(
+                "listen ({}) is not a loopback address, gateway.trusted_proxies is empty and \
+                 gateway.tls has no certificate: tickets would travel without TLS",
+                self.listen
+            ));
+        }
+        for (key, ms) in [
+            ("head_ms", self.head_ms),
+            ("body_silence_ms", self.body_silence_ms),
+            ("stall_ms", self.stall_ms),
+            ("idle_ms", self.idle_ms),
+        ] {
+            if ms == 0 {
+                return Err(format!("{key} must be at least 1"));
+            }
+        }
+        self.challenge.check()?;
+        self.limits.check()
+    }
 }
 
 impl Settings {
@@ -133,6 +199,10 @@ impl Default for Settings {
             trusted_proxies: Vec::new(),
             connections_max: 50_000,
             connections_per_client_max: 1_024,
+            head_ms: 10_000,
+            body_silence_ms: 10_000,
+            stall_ms: 30_000,
+            idle_ms: 75_000,
             in_flight_max: 20_000,
             request_ms: 30_000,
             connect_ms: 1_000,
@@ -143,6 +213,7 @@ impl Default for Settings {
             cors_origins: Vec::new(),
             drain_ms: 10_000,
             limits: limit::Settings::default(),
+            tls: TlsFiles::default(),
             challenge: Challenging::default(),
             seller: seller::Settings::default(),
         }

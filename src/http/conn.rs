@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::task::AtomicWaker;
 use http::Version;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
@@ -32,6 +33,8 @@ enum Phase {
 pub(crate) struct Activity {
     phase: Mutex<Phase>,
     speaks_http2: AtomicBool,
+    /// Whoever waits for the last request to end.
+    waiting: AtomicWaker,
     head_max: Duration,
     idle_max: Duration,
 }
@@ -43,6 +46,7 @@ impl Activity {
         Arc::new(Self {
             phase: Mutex::new(Phase::Head { since }),
             speaks_http2: AtomicBool::new(false),
+            waiting: AtomicWaker::new(),
             head_max,
             idle_max,
         })
@@ -65,6 +69,12 @@ impl Activity {
     /// Whether the last request came by HTTP/2.
     pub(crate) fn speaks_http2(&self) -> bool {
         self.speaks_http2.load(Ordering::Relaxed)
+    }
+
+    /// Whether a request is being answered; if so, the task is woken when one ends.
+    pub(crate) fn is_busy(&self, cx: &mut Context<'_>) -> bool {
+        self.waiting.register(cx.waker());
+        matches!(*self.lock(), Phase::Busy { .. })
     }
 
     /// A request has begun; it ends when what is returned is dropped.
@@ -110,6 +120,8 @@ impl Activity {
             },
             Phase::Busy { .. } | Phase::Head { .. } | Phase::Idle { .. } => Phase::Idle { since },
         };
+        drop(phase);
+        self.waiting.wake();
     }
 
     fn lock(&self) -> MutexGuard<'_, Phase> {

@@ -1,8 +1,15 @@
 //! Our manners on the wire.
 
 pub mod body;
+mod clients;
 mod conn;
 pub mod extract;
+mod frames;
+mod framing;
+mod head;
 pub mod layers;
 pub mod problem;
 pub mod server;
+mod streams;
+mod strict;
+pub mod tls;

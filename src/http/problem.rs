@@ -11,6 +11,9 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde_json::{Map, Value, json};
 
+/// What a problem is written in.
+const MEDIA_TYPE: &str = "application/problem+json";
+
 /// A refusal or a failure as the client sees it.
 #[derive(Debug, Clone)]
 pub struct Problem {
@@ -22,6 +25,11 @@ pub struct Problem {
     headers: Vec<(HeaderName, HeaderValue)>,
     cause: Option<Cause>,
 }
+
+/// Says that a connection of HTTP/1 is to end with this answer. A response extension. Where one thing is
+/// ambiguous, so may be what follows it; and what is left of a body that is too long is not read.
+#[derive(Debug, Clone, Copy)]
+pub struct Last;
 
 /// Why a problem arose. Travels as a response extension and is logged once; clients never see it.
 #[derive(Debug, Clone)]
@@ -140,29 +148,45 @@ impl Problem {
     pub fn retry_after_s(&self) -> Option<u64> {
         self.retry_after_s
     }
-}
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
+    /// The problem as the bytes of a whole answer, after which an HTTP/1 connection ends.
+    pub(crate) fn last_words(self) -> Vec<u8> {
+        let status = self.status;
+        let body = self.body();
+        format!(
+            "HTTP/1.1 {status}\r\ncontent-type: {MEDIA_TYPE}\r\ncache-control: no-store\r\n\
+             connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .into_bytes()
+    }
+
+    fn body(&self) -> String {
         let mut body = json!({
             "type": format!("urn:catraca:problem:{}", self.word),
             "title": self.title,
             "status": self.status.as_u16(),
         });
-        for (member, value) in self.members {
-            body[member] = value;
+        for (member, value) in &self.members {
+            body[member] = value.clone();
         }
-        let mut response = (self.status, body.to_string()).into_response();
+        body.to_string()
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, self.body()).into_response();
         let headers = response.headers_mut();
-        headers.insert(
-            CONTENT_TYPE,
-            HeaderValue::from_static("application/problem+json"),
-        );
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(seconds) = self.retry_after_s {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         headers.extend(self.headers);
+        if [StatusCode::BAD_REQUEST, StatusCode::PAYLOAD_TOO_LARGE].contains(&self.status) {
+            response.extensions_mut().insert(Last);
+        }
         if let Some(cause) = self.cause {
             response.extensions_mut().insert(cause);
         }

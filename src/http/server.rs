@@ -1,27 +1,27 @@
 //! The accept loop: HTTP/1 and HTTP/2 over TCP, with a bound on everything a stranger can hold.
 //!
 //! `axum::serve` has no timer for heads, no cap on connections and no deadline for a drain; a door
-//! that strangers lean on needs all three. No task outlives [`serve`]: connections and the streams
-//! that HTTP/2 spawns belong to one tracker, which is awaited and, past the deadline, cut.
+//! that strangers lean on needs all three. What is sent passes `strict.rs` before it reaches hyper. No
+//! task outlives [`serve`]: connections and the streams that HTTP/2 spawns belong to one tracker, which
+//! is awaited and, past the deadline, cut.
 
-use std::collections::HashMap;
 use std::convert::Infallible;
-use std::future::Future;
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use http::header::CONNECTION;
+use http::header::{CONNECTION, EXPECT, UPGRADE};
 use http::{HeaderValue, Request, Response, Version};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use ipnet::IpNet;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
@@ -30,7 +30,14 @@ use tower::ServiceExt;
 
 use crate::base::limits::{HEADER_BYTES_MAX, HEADERS_MAX};
 use crate::http::body::{Bounded, Holding};
+use crate::http::clients::{Clients, Slot};
 use crate::http::conn::{Activity, Timed};
+use crate::http::frames::PREFACE;
+use crate::http::problem::Last;
+use crate::http::streams::Streams;
+use crate::http::strict::Strict;
+use crate::http::tls::Tls;
+use crate::limit::prefix::Prefixes;
 use crate::telemetry::metrics;
 
 /// Streams that one HTTP/2 connection may have open.
@@ -39,6 +46,8 @@ const STREAMS_MAX: u32 = 100;
 const HTTP2_HEADER_BYTES_MAX: u32 = 16_384;
 /// Streams reset before we have looked at them; more is an attack.
 const PENDING_RESETS_MAX: usize = 20;
+/// Streams of one connection that we had to reset for what was sent in them; more is an attack.
+const ERROR_RESETS_MAX: usize = 256;
 /// Window of one HTTP/2 stream: what a stranger may make us buffer.
 const STREAM_WINDOW_BYTES: u32 = 65_536;
 /// Window of one HTTP/2 connection.
@@ -54,11 +63,18 @@ const LINGER: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
 
+/// Says that a request came through our own TLS. An extension of such requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Encrypted;
+
 /// How patient a server is, and with how many.
 #[derive(Debug, Clone)]
 pub struct ServerSettings {
-    /// From the first byte of a request's head (or from connecting) to its last.
+    /// From the first byte of a request's head (or from connecting) to its last. A handshake of TLS
+    /// may take as long.
     pub head_max: Duration,
+    /// How long an answer may take to begin.
+    pub answer_max: Duration,
     /// Silence inside a request's body.
     pub body_silence_max: Duration,
     /// How long a client may read nothing of an answer.
@@ -69,16 +85,20 @@ pub struct ServerSettings {
     pub drain_max: Duration,
     /// Connections of the process. Further ones wait in the listen queue.
     pub connections_max: usize,
-    /// Connections of one address that is not a trusted proxy. Further ones are closed at once.
+    /// Connections of one client (an IPv4 address or an IPv6 /64) that is not a trusted proxy.
+    /// Further ones are closed at once.
     pub connections_per_client_max: usize,
     /// Proxies that speak for many clients.
     pub trusted_proxies: Vec<IpNet>,
+    /// The certificate, where TLS is spoken.
+    pub tls: Option<Arc<Tls>>,
 }
 
 impl Default for ServerSettings {
     fn default() -> Self {
         Self {
             head_max: Duration::from_secs(10),
+            answer_max: Duration::from_secs(30),
             body_silence_max: Duration::from_secs(10),
             stall_max: Duration::from_secs(30),
             idle_max: Duration::from_secs(75),
@@ -86,6 +106,7 @@ impl Default for ServerSettings {
             connections_max: 50_000,
             connections_per_client_max: 1_024,
             trusted_proxies: Vec::new(),
+            tls: None,
         }
     }
 }
@@ -103,7 +124,7 @@ pub async fn serve(
 ) -> anyhow::Result<()> {
     let server = Arc::new(Server {
         slots: Arc::new(Semaphore::new(settings.connections_max)),
-        clients: Arc::default(),
+        clients: Clients::default(),
         tasks: TaskTracker::new(),
         stop: stop.clone(),
         cut: CancellationToken::new(),
@@ -111,7 +132,7 @@ pub async fn serve(
         settings,
     });
     stop.run_until_cancelled(server.accept(&listener)).await;
-    drop(listener);
+    server.accept_queued(listener);
     server.tasks.close();
     let drained = tokio::time::timeout(server.settings.drain_max, server.tasks.wait()).await;
     if drained.is_err() {
@@ -127,7 +148,7 @@ struct Server {
     router: Router,
     settings: ServerSettings,
     slots: Arc<Semaphore>,
-    clients: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    clients: Clients,
     tasks: TaskTracker,
     stop: CancellationToken,
     cut: CancellationToken,
@@ -149,8 +170,24 @@ impl Server {
         }
     }
 
+    /// Lets those in who stood in the listen queue when we stopped: they have been told that they are
+    /// connected.
+    fn accept_queued(self: &Arc<Self>, listener: TcpListener) {
+        // Without the runtime, which may not know yet that somebody is there. It never blocks.
+        let Ok(listener) = listener.into_std() else {
+            return;
+        };
+        while let Ok(slot) = Arc::clone(&self.slots).try_acquire_owned()
+            && let Ok((stream, peer)) = listener.accept()
+            && let Ok(()) = stream.set_nonblocking(true)
+            && let Ok(stream) = TcpStream::from_std(stream)
+        {
+            self.admit(stream, peer, slot);
+        }
+    }
+
     fn admit(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr, slot: OwnedSemaphorePermit) {
-        let Some(client) = self.client_slot(peer.ip().to_canonical()) else {
+        let Some(client) = self.client_slot(peer) else {
             metrics::connection("refused");
             return;
         };
@@ -167,30 +204,44 @@ impl Server {
     }
 
     /// One connection, from its first byte to its last.
-    async fn talk(&self, stream: TcpStream, peer: SocketAddr) {
+    async fn talk(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
+        let Some(tls) = &self.settings.tls else {
+            return self.speak(stream, peer, None).await;
+        };
+        let shaking = tls.acceptor().accept(stream);
+        let shaken = tokio::time::timeout(self.settings.head_max, shaking);
+        match self.cut.run_until_cancelled(shaken).await {
+            Some(Ok(Ok(stream))) => Box::pin(self.speak(stream, peer, Some(Encrypted))).await,
+            Some(Ok(Err(_)) | Err(_)) => metrics::connection("no-handshake"),
+            None => {}
+        }
+    }
+
+    async fn speak<S>(self: &Arc<Self>, stream: S, peer: SocketAddr, encrypted: Option<Encrypted>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
         let activity = Activity::new(self.settings.head_max, self.settings.idle_max);
-        let service = service_fn(|mut request: Request<Incoming>| {
+        let mut timed = Timed::new(stream, Arc::clone(&activity), self.settings.stall_max);
+        let Some(first) = self.first_bytes(&mut timed, &activity).await else {
+            return;
+        };
+        let service = service_fn(|request: Request<Incoming>| {
             let in_flight = activity.request(request.version());
-            request.extensions_mut().insert(Peer(peer));
-            let silence_max = self.settings.body_silence_max;
-            let request = request.map(|body| {
-                let bounded = Bounded::new(body, silence_max);
-                Body::new(bounded.with_trailers(|_| {})) // whoever forwards them sifts them
-            });
-            let (router, stop) = (self.router.clone(), self.stop.clone());
-            let is_http2 = request.version() == Version::HTTP_2;
+            let server = Arc::clone(self);
             async move {
-                let mut response: Response<Body> = router.oneshot(request).await?;
-                if stop.is_cancelled() && !is_http2 {
-                    let close = HeaderValue::from_static("close");
-                    response.headers_mut().insert(CONNECTION, close);
-                }
+                let response = server.answer(request, peer, encrypted).await?;
                 Ok::<_, Infallible>(response.map(|body| Holding::new(body, in_flight)))
             }
         });
-        let timed = Timed::new(stream, Arc::clone(&activity), self.settings.stall_max);
-        let builder = self.builder();
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(timed), service));
+        let (builder, strict) = if first == PREFACE {
+            let strict = Strict::http2(timed, Arc::clone(&activity), &first);
+            (self.builder().http2_only(), strict)
+        } else {
+            let strict = Strict::http1(timed, Arc::clone(&activity), &first);
+            (self.builder().http1_only(), strict)
+        };
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(strict), service));
         let mut going = pin!(self.going(&activity));
         let mut draining = false;
         loop {
@@ -212,6 +263,60 @@ impl Server {
         }
     }
 
+    /// The first bytes of a connection, as many as it takes to tell HTTP/2 from HTTP/1. None where
+    /// they do not come.
+    async fn first_bytes<S>(&self, stream: &mut S, activity: &Activity) -> Option<Vec<u8>>
+    where
+        S: AsyncRead + Unpin,
+    {
+        let reading = async {
+            let (mut first, mut count) = ([0; PREFACE.len()], 0);
+            while count < first.len() && PREFACE.starts_with(&first[..count]) {
+                match stream.read(&mut first[count..]).await {
+                    Ok(0) | Err(_) => return None,
+                    Ok(more) => count += more,
+                }
+            }
+            Some(first[..count].to_vec())
+        };
+        tokio::select! {
+            biased;
+            () = self.cut.cancelled() => None,
+            first = reading => first,
+            () = activity.expired() => None,
+            () = self.going(activity) => None,
+        }
+    }
+
+    async fn answer(
+        &self,
+        mut request: Request<Incoming>,
+        peer: SocketAddr,
+        encrypted: Option<Encrypted>,
+    ) -> Result<Response<Body>, Infallible> {
+        request.extensions_mut().insert(Peer(peer));
+        if let Some(encrypted) = encrypted {
+            request.extensions_mut().insert(encrypted);
+        }
+        // What follows a request to speak otherwise may be meant otherwise; and who asks first whether
+        // to send a body may leave it away after a no.
+        let headers = request.headers();
+        let may_be_meant_otherwise = headers.contains_key(UPGRADE) || headers.contains_key(EXPECT);
+        let is_http2 = request.version() == Version::HTTP_2;
+        let silence_max = self.settings.body_silence_max;
+        let request = request.map(|body| {
+            let bounded = Bounded::new(body, silence_max);
+            Body::new(bounded.with_trailers(|_| {})) // whoever forwards them sifts them
+        });
+        let mut response = self.router.clone().oneshot(request).await?;
+        let is_last = may_be_meant_otherwise || response.extensions().get::<Last>().is_some();
+        if (is_last || self.stop.is_cancelled()) && !is_http2 {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(CONNECTION, close);
+        }
+        Ok(response)
+    }
+
     /// Ends when a connection has to shut: what is idle closes, what is busy closes afterwards.
     async fn going(&self, activity: &Activity) {
         self.stop.cancelled().await;
@@ -224,6 +329,7 @@ impl Server {
         let mut builder = auto::Builder::new(Streams {
             tasks: self.tasks.clone(),
             cut: self.cut.clone(),
+            still_max: self.settings.answer_max + self.settings.stall_max,
         });
         builder
             .http1()
@@ -237,6 +343,7 @@ impl Server {
             .max_concurrent_streams(STREAMS_MAX)
             .max_header_list_size(HTTP2_HEADER_BYTES_MAX)
             .max_pending_accept_reset_streams(PENDING_RESETS_MAX)
+            .max_local_error_reset_streams(ERROR_RESETS_MAX)
             .initial_stream_window_size(STREAM_WINDOW_BYTES)
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .keep_alive_interval(self.settings.stall_max)
@@ -244,22 +351,15 @@ impl Server {
         builder
     }
 
-    /// A place among one address's connections; trusted proxies need none.
-    fn client_slot(&self, address: IpAddr) -> Option<Option<ClientSlot>> {
-        let trusted = &self.settings.trusted_proxies;
+    /// A place among one client's connections; trusted proxies need none.
+    fn client_slot(&self, peer: SocketAddr) -> Option<Option<Slot>> {
+        let (address, trusted) = (peer.ip().to_canonical(), &self.settings.trusted_proxies);
         if trusted.iter().any(|net| net.contains(&address)) {
             return Some(None);
         }
-        let mut clients = lock(&self.clients);
-        let open = clients.entry(address).or_insert(0);
-        if self.settings.connections_per_client_max <= *open {
-            return None;
-        }
-        *open += 1;
-        Some(Some(ClientSlot {
-            address,
-            clients: Arc::clone(&self.clients),
-        }))
+        let max = self.settings.connections_per_client_max;
+        let client = Prefixes::of(address).narrowest();
+        self.clients.slot(client, max).map(Some)
     }
 }
 
@@ -269,46 +369,4 @@ fn is_one_connections_own(kind: ErrorKind) -> bool {
         kind,
         ErrorKind::ConnectionAborted | ErrorKind::ConnectionRefused | ErrorKind::ConnectionReset
     )
-}
-
-type Clients = Mutex<HashMap<IpAddr, usize>>;
-
-fn lock(clients: &Clients) -> std::sync::MutexGuard<'_, HashMap<IpAddr, usize>> {
-    clients.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-struct ClientSlot {
-    address: IpAddr,
-    clients: Arc<Clients>,
-}
-
-impl Drop for ClientSlot {
-    fn drop(&mut self) {
-        let mut clients = lock(&self.clients);
-        if let Some(open) = clients.get_mut(&self.address) {
-            *open -= 1;
-            if *open == 0 {
-                clients.remove(&self.address);
-            }
-        }
-    }
-}
-
-/// Where HTTP/2 spawns its streams: among the server's own tasks.
-#[derive(Debug, Clone)]
-struct Streams {
-    tasks: TaskTracker,
-    cut: CancellationToken,
-}
-
-impl<F> hyper::rt::Executor<F> for Streams
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    fn execute(&self, stream: F) {
-        let cut = self.cut.clone();
-        self.tasks.spawn(async move {
-            cut.run_until_cancelled(stream).await;
-        });
-    }
 }

@@ -168,6 +168,9 @@ impl Settings {
         if self.name.trim().is_empty() || 200 < self.name.len() {
             return Err("name must have between 1 and 200 bytes".to_owned());
         }
+        if self.name.chars().any(char::is_control) {
+            return Err("name must have no control characters".to_owned());
+        }
         within("window_ms", self.window_ms, 100, WINDOW_MS_MAX)?;
         within(
             "rate",
@@ -320,6 +323,7 @@ mod tests {
     fn each_rule_says_what_it_wants() {
         for (member, value, says) in [
             ("name", serde_json::json!(" "), "name must"),
+            ("name", serde_json::json!("a\nb"), "name must have no"),
             (
                 "rate",
                 serde_json::json!(6_000),

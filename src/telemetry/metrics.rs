@@ -109,9 +109,21 @@ pub fn board_age(show: &str, age: Duration) {
     gauge!("catraca_board_age_seconds", "show" => show.to_owned()).set(age.as_secs_f64());
 }
 
-/// `catraca_connections_total{outcome}`: connections accepted, or refused for their client's cap.
+/// `catraca_connections_total{outcome}`: connections accepted, refused for their client's cap, or
+/// ended because they did not shake hands for TLS.
 pub fn connection(outcome: &'static str) {
     counter!("catraca_connections_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_refused_bytes_total{reason}`: connections and streams ended because of what they sent, or
+/// did not.
+pub fn refused_bytes(reason: &'static str) {
+    counter!("catraca_refused_bytes_total", "reason" => reason).increment(1);
+}
+
+/// `catraca_certificate_total{outcome}`: changed certificates, loaded or refused.
+pub fn certificate(outcome: &'static str) {
+    counter!("catraca_certificate_total", "outcome" => outcome).increment(1);
 }
 
 /// `catraca_shed_total`: requests refused because too many were being answered.

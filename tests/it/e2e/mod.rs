@@ -7,6 +7,7 @@ pub(crate) mod drill_restart; // does a sale survive the death of the program?
 mod drill_rules; // does the checker notice a rule that is gone?
 mod drill_start; // is a start that cannot be one clear line?
 pub(crate) mod gateway;
+mod hostile; // what does it make of those who mean harm?
 mod openapi; // is the document of the API true?
 mod page;
 mod roles; // do processes of one role each make one sale?

@@ -65,6 +65,11 @@ impl Server {
     /// Starts `catraca up` on this folder and waits for its greeting. Where `env` names no ports,
     /// the system chooses them.
     pub(crate) async fn up(folder: &Path, env: &Env<'_>) -> Self {
+        Self::up_by(folder, &[], env, Stdio::inherit()).await
+    }
+
+    /// The same with further words, and with its log where it is wanted.
+    pub(crate) async fn up_by(folder: &Path, more: &[&str], env: &Env<'_>, log: Stdio) -> Self {
         let mut all = vec![
             ("CATRACA__GATEWAY__LISTEN", "127.0.0.1:0"),
             ("CATRACA__ADMIN__LISTEN", "127.0.0.1:0"),
@@ -73,10 +78,12 @@ impl Server {
             ("RUST_LOG", "error"),
         ];
         all.extend_from_slice(env);
-        let words = ["up".as_ref(), "--data-dir".as_ref(), folder.as_os_str()];
+        let mut words = vec!["up".as_ref(), "--data-dir".as_ref(), folder.as_os_str()];
+        words.extend(more.iter().map(OsStr::new));
         let mut child = catraca(&words, &all)
             .envs(all.iter().copied())
             .stdout(Stdio::piped())
+            .stderr(log)
             .spawn()
             .unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -84,7 +91,7 @@ impl Server {
             let line = tokio::time::timeout(PATIENCE, out.next_line()).await;
             let line = line.expect("a greeting").unwrap().expect("a greeting");
             assert!(line.trim_start().starts_with(name), "{line}");
-            let address = line.split("http://").nth(1).unwrap();
+            let address = line.split("://").nth(1).unwrap();
             let address = address.split(['/', ' ']).next().unwrap();
             address.parse().unwrap()
         };
@@ -97,6 +104,11 @@ impl Server {
             admin,
             orders,
         }
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id().expect("it runs")
     }
 
     /// Dies at once, as with `kill -9`.
