@@ -91,7 +91,7 @@ async fn schemathesis_finds_nothing_wrong() {
             "--checks",
             "content_type_conformance,response_schema_conformance",
         ])
-        .args(["--phases", "examples,coverage,fuzzing", "--workers", "2"])
+        .args(["--phases", "examples,coverage,fuzzing", "--workers", "1"])
         .args(["--max-examples", &examples, "--seed", "1", "--no-color"])
         .args(["--generation-database", "none", "--continue-on-failure"])
         .args(["--warnings", "off", "--suppress-health-check", "all"])

@@ -32,7 +32,7 @@ const BUYERS_VARIABLE: &str = "CATRACA_LOSS_BUYERS";
 /// The deadline that the promise names, times three.
 const MENDED_MAX: Duration = Duration::from_secs(3 * 15);
 /// For everything else that must come about on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// What is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

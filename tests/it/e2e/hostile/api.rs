@@ -192,12 +192,12 @@ fn buying(buyer: &Buyer) -> Vec<Row> {
             Open,
         ));
     }
-    rows.push(hold(100, &("[".repeat(1_000) + &"]".repeat(1_000)), 400));
+    rows.push(hold(100, &("[".repeat(1_000) + &"]".repeat(1_000)), 422));
     for (number, body, status) in [
         (113, json!({ "section": "Floor", "quantity": 0 }), 422),
-        (113, json!({ "section": "Floor", "quantity": -1 }), 400),
-        (113, json!({ "section": "Floor", "quantity": 1.5 }), 400),
-        (113, json!({ "section": "Floor", "quantity": "2" }), 400),
+        (113, json!({ "section": "Floor", "quantity": -1 }), 422),
+        (113, json!({ "section": "Floor", "quantity": 1.5 }), 422),
+        (113, json!({ "section": "Floor", "quantity": "2" }), 422),
         (113, json!({ "section": "Floor", "quantity": 11 }), 422),
         (
             113,
@@ -207,12 +207,12 @@ fn buying(buyer: &Buyer) -> Vec<Row> {
         (
             115,
             json!({ "section": "Floor", "quantity": 1, "price": 0 }),
-            400,
+            422,
         ),
         (
             115,
             json!({ "section": "Floor", "quantity": 1, "total": { "amount": 0.0, "currency": "BRL" } }),
-            400,
+            422,
         ),
         (118, json!({ "section": "Nowhere", "quantity": 1 }), 422),
         (
@@ -237,7 +237,7 @@ fn buying(buyer: &Buyer) -> Vec<Row> {
         rows.push(Row::new(
             100,
             with("POST /v1/shows/gala/holds", &headers) + "{}",
-            415,
+            400,
             Open,
         ));
     }

@@ -191,7 +191,7 @@ pub(crate) fn spellings(ticket: &str, parts: &Parts<'_>) -> Vec<(u8, String)> {
         format!("{header}.{claims}.{signature}.x"),
         format!("{header}.{claims}. {signature}"),
         format!("{header} .{claims}.{signature}"),
-        format!("{header}.{claims}.{}", signature.replace(['-', '_'], "+")),
+        format!("{header}.{claims}.+{}", &signature[1..]),
         format!("{ticket}A"),
         ticket[..ticket.len() - 1].to_owned(),
         format!("{header}.{claims}."),

@@ -64,7 +64,10 @@ async fn honest_p99(site: &Site) -> Duration {
 async fn slow_ones(site: &Site, count: usize) -> Vec<TcpStream> {
     let kinds = [
         "GET /open/x HTTP/1.1\r\nhost: a\r\nx: ".to_owned(),
-        with("POST /open/x", "content-length: 900\r\n") + "a",
+        with(
+            "POST /w/gala/join",
+            "content-type: application/x-www-form-urlencoded\r\ncontent-length: 900\r\n",
+        ) + "a",
         String::new(),
         get("/.well-known/jwks.json"),
     ];

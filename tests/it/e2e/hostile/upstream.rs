@@ -1,18 +1,50 @@
 //! A shop that means harm, or is broken (row 37): its answer is not passed on, and its connection is
 //! not used again.
 
+use std::sync::{Arc, Mutex};
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
 use crate::e2e::gateway::shop::Shop;
 use crate::e2e::hostile::site::{Site, answers, get};
+use crate::support::until;
 
-/// Answers with these bytes, whatever is asked, and keeps the connection until it is closed.
-async fn says(listener: TcpListener, answers: Vec<String>) {
-    for answer in answers {
-        let Ok((mut stream, _)) = listener.accept().await else {
-            return;
-        };
+/// A shop that answers whatever it is asked with the bytes of the moment, and keeps the connection until
+/// it is closed.
+struct Liar {
+    address: String,
+    answer: Arc<Mutex<String>>,
+    task: JoinHandle<()>,
+}
+
+impl Liar {
+    async fn open() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let answer = Arc::new(Mutex::new(String::new()));
+        let task = tokio::spawn(lie(listener, Arc::clone(&answer)));
+        Self {
+            address,
+            answer,
+            task,
+        }
+    }
+
+    fn says(&self, answer: &str) {
+        answer.clone_into(&mut self.answer.lock().unwrap());
+    }
+}
+
+impl Drop for Liar {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn lie(listener: TcpListener, answer: Arc<Mutex<String>>) {
+    while let Ok((mut stream, _)) = listener.accept().await {
         let mut request = [0; 4_096];
         let mut read = 0;
         while !request[..read].windows(4).any(|end| end == b"\r\n\r\n") {
@@ -21,6 +53,7 @@ async fn says(listener: TcpListener, answers: Vec<String>) {
                 Ok(more) => read += more,
             }
         }
+        let answer = answer.lock().unwrap().clone();
         let _gone = stream.write_all(answer.as_bytes()).await;
         tokio::spawn(async move {
             let _gone = stream.read_to_end(&mut Vec::new()).await;
@@ -45,16 +78,19 @@ async fn a_broken_answer_is_a_502_and_the_end_of_its_connection() {
         format!("HTTP/1.1 200 OK\r\n{}\r\n", "x: 1\r\n".repeat(10_000)),
         format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "a".repeat(1 << 20)),
     ];
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
+    let liar = Liar::open().await;
     let (shop, _) = Shop::open().await;
-    let all = broken.to_vec();
-    let site = Site::before(shop, &address, "", &[]).await;
-    let shop = tokio::spawn(says(listener, all));
+    let site = Site::before(shop, &liar.address, "", &[]).await;
     let request = get("/open/x").replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n");
     for answer in &broken {
-        // Each comes on a connection of its own: the last one was not kept.
-        let text = site.send(request.as_bytes()).await;
+        liar.says(answer);
+        // Each comes on a connection of its own: the last one was not kept. After some of them in a row
+        // the shop is left alone for a while.
+        let text = until("the shop is asked", || async {
+            let text = site.send(request.as_bytes()).await;
+            (!text.starts_with("HTTP/1.1 503")).then_some(text)
+        })
+        .await;
         let statuses: Vec<u16> = answers(&text, b"")
             .iter()
             .map(|(status, _)| *status)
@@ -62,7 +98,6 @@ async fn a_broken_answer_is_a_502_and_the_end_of_its_connection() {
         assert_eq!(statuses, [502], "{answer:.200?}: {text:.400}");
         assert!(text.contains("application/problem+json"), "{text}");
     }
-    shop.await.unwrap();
     eprintln!("hostile answers: {} by a shop", broken.len());
 }
 
@@ -90,17 +125,12 @@ async fn nothing_behind_an_answer_is_taken_for_another() {
             "a",
         ),
     ];
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap().to_string();
+    let liar = Liar::open().await;
     let (shop, _) = Shop::open().await;
-    let all = answers_of_shop
-        .iter()
-        .map(|(answer, _)| answer.clone())
-        .collect();
-    let site = Site::before(shop, &address, "", &[]).await;
-    let shop = tokio::spawn(says(listener, all));
+    let site = Site::before(shop, &liar.address, "", &[]).await;
     let request = get("/open/x").replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n");
     for (answer, body) in &answers_of_shop {
+        liar.says(answer);
         let text = site.send(request.as_bytes()).await;
         assert!(!text.contains("hidden"), "{answer:?}: {text}");
         let head = text.split("\r\n\r\n").next().unwrap().to_ascii_lowercase();
@@ -114,5 +144,4 @@ async fn nothing_behind_an_answer_is_taken_for_another() {
             "{text}"
         );
     }
-    shop.await.unwrap();
 }
