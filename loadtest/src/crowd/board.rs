@@ -41,8 +41,9 @@ pub struct Board {
     latest: Snapshot,
     /// How often it was read.
     pub reads: u64,
-    /// Seats left when it was first read.
-    pub seats_at_start: Option<u64>,
+    /// Seats of the show, as far as the crowd can tell: what was left when it was first told, and what it
+    /// had bought by then.
+    pub seats: Option<u64>,
     /// The highest rate it named, in calls a second.
     pub rate_max: f64,
     /// When the show ended, by the board's own word, else when the crowd first read it.
@@ -50,15 +51,15 @@ pub struct Board {
 }
 
 impl Board {
-    /// Reads a board. Answers what must not be.
-    pub fn read(&mut self, now: Moment, body: &[u8]) -> Option<(Fault, String)> {
+    /// Reads a board, when the crowd has bought so many seats. Answers what must not be.
+    pub fn read(&mut self, now: Moment, body: &[u8], bought: u64) -> Option<(Fault, String)> {
         let Ok(next) = serde_json::from_slice::<Snapshot>(body) else {
             return Some((Fault::UnexpectedAnswer, "the board is not JSON".to_owned()));
         };
         let before = std::mem::replace(&mut self.latest, next);
         self.reads += 1;
         self.rate_max = self.rate_max.max(self.latest.per_second());
-        self.seats_at_start = self.seats_at_start.or(self.left());
+        self.seats = self.seats.or(self.left().map(|left| left + bought));
         if matches!(&*self.latest.state, "sold_out" | "closed") && self.over.is_none() {
             let named = self.latest.sold_out_at.as_deref().and_then(instant_ms);
             self.over = Some(named.map_or(now, Moment::from_unix_ms));
@@ -106,7 +107,7 @@ mod tests {
 
     fn read(board: &mut Board, text: &str) -> Option<Fault> {
         board
-            .read(Moment::from_us(9_000_000), text.as_bytes())
+            .read(Moment::from_us(9_000_000), text.as_bytes(), 4)
             .map(|fault| fault.0)
     }
 
@@ -134,8 +135,8 @@ mod tests {
         assert!(board.draws());
         read(&mut board, r#"{"generation":2,"serving":3,"draw":null}"#);
         assert_eq!(
-            (board.serving(), board.seats_at_start, board.left()),
-            (3, Some(9), None)
+            (board.serving(), board.seats, board.left()),
+            (3, Some(9 + 4), None)
         );
     }
 

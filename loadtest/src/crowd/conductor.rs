@@ -265,7 +265,8 @@ impl Conductor {
             self.world.counts.unavailable += 1;
             return;
         }
-        if let Some((fault, text)) = self.world.board.read(done, body) {
+        let bought = self.world.sales.seats;
+        if let Some((fault, text)) = self.world.board.read(done, body, bought) {
             self.world.faults.add(fault, &text);
         }
         self.wake_sleepers(done);

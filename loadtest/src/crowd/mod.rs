@@ -99,7 +99,9 @@ async fn first_board(world: &mut World, pool: &mut Pool<Tag>) -> anyhow::Result<
         let reply = pool.reply().await;
         let why = match reply.result {
             Ok(answer) if answer.status == 200 => {
-                world.board.read(reply.done, &answer.body);
+                world
+                    .board
+                    .read(reply.done, &answer.body, world.sales.seats);
                 return Ok(());
             }
             Ok(answer) if answer.status == 404 => {

@@ -100,7 +100,7 @@ impl Report {
         let joins = joins(&fans);
         faults.extend(shared(&joins));
         faults.extend(out_of_order(&joins));
-        let capacity = world.settings.seats.or(world.board.seats_at_start);
+        let capacity = world.settings.seats.or(world.board.seats);
         faults.extend(capacity.and_then(|capacity| world.sales.within(capacity)));
         let seatless = world.board.over.map(|over| {
             let (summary, found) = summarise(over, &seatless(&fans, now, over));

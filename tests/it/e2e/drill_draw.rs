@@ -33,13 +33,12 @@ async fn a_drawn_sale_is_judged_by_its_draw() {
     let server = Server::up(folder, &stores).await;
     create(folder, &server).await;
     // Some come before the draw, and some behind it.
-    let report = crowd(
-        server.gateway,
-        folder,
-        "--fans 60 --arrive-s 4 --sleep 0.3 --seats 24",
-    )
-    .await;
+    let report = crowd(server.gateway, folder, "--fans 60 --arrive-s 4 --sleep 0.3").await;
     assert!(report.is_clean(), "{report}");
+    assert!(
+        0 < report.counts.stood_by,
+        "sleepers know their place: {report}"
+    );
 
     let history = ["--data-dir", ".", "--history", "history.ndjson"];
     let words = [&["check", "--database", &url][..], &history].concat();
@@ -118,7 +117,7 @@ async fn broken(folder: &Path, url: &str) -> Vec<u8> {
 
 async fn create(folder: &Path, server: &Server) {
     let now = SystemClock.now();
-    let mut document = settings(&json!({ "draw": true, "early_at": now }));
+    let mut document = settings(&json!({ "draw": true, "early_at": now, "capacity": 6 }));
     document["opens_at"] = json!(now.plus_ms(4_000));
     std::fs::write(folder.join("show.json"), document.to_string()).unwrap();
     let admin = format!("http://{}", server.admin);

@@ -32,7 +32,7 @@ const BUYERS_VARIABLE: &str = "CATRACA_LOSS_BUYERS";
 /// The deadline that the promise names, times three.
 const MENDED_MAX: Duration = Duration::from_secs(3 * 15);
 /// For everything else that must come about on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What is lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +82,6 @@ async fn play(need: &'static Need) {
         return;
     };
     let casts = [sale.cast().await, sale.cast().await];
-    let last = sale.inside(4).await;
     let (door, folder) = (sale.door, sale.folder.path().to_owned());
     let words = format!("--fans {buyers} --claim-ms 5000 --for-s 240");
     let followed = async {
@@ -95,7 +94,7 @@ async fn play(need: &'static Need) {
             within("enough is sold", PATIENCE, left_so_few).await;
             sale.lose(cast, lost, &waiting).await;
         }
-        sale.sells_out(&last).await;
+        sale.sells_out().await;
         sale
     };
     let (report, sale) = tokio::join!(crowd(door, &folder, &words), followed);
@@ -184,20 +183,9 @@ impl Sale {
         fans
     }
 
-    /// The crowd buys, and these take single seats that nobody of it wants.
-    async fn sells_out(&self, last: &[Visitor]) {
-        for fan in last {
-            let few = async || (self.left().await? <= last.len() as u64).then_some(());
-            within("few seats are left", PATIENCE, few).await;
-            for section in ["Floor", "Stand"] {
-                let wish = json!({ "section": section, "quantity": 1 });
-                let (status, hold) = fan.try_ask("POST holds", &wish).await.unwrap();
-                if status == 201 {
-                    buy(fan, hold["hold_id"].as_str().unwrap()).await;
-                    break;
-                }
-            }
-        }
+    /// The crowd buys the rest. Of those whose end was lost with the last moments, the stock guard keeps
+    /// seats until their time is over.
+    async fn sells_out(&self) {
         let is_sold_out = async || (self.board().await?["state"] == "sold_out").then_some(());
         within("everything is sold", PATIENCE, is_sold_out).await;
     }
@@ -329,7 +317,7 @@ async fn create(folder: &Path, admin: &str, buyers: u64) -> u64 {
         "rate": 2 * buyers,
         "capacity": 18 + buyers / 30,
         "claim_ms": 5_000,
-        "ticket_ttl_ms": 240_000,
+        "ticket_ttl_ms": 90_000,
         "hold_ms": 60_000,
         "restore_per_s": 1_000,
     }));

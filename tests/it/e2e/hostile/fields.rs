@@ -152,12 +152,13 @@ fn sizes() -> Vec<Row> {
 }
 
 /// Rows 26, 28, 39, 52 and 21: headers by which a client would speak for a proxy, or for us.
-const IMPOSTORS: [(u8, &str); 43] = [
+const IMPOSTORS: [(u8, &str); 44] = [
     (26, "proxy-authorization: Basic x"),
     (26, "proxy-connection: keep-alive"),
     (26, "keep-alive: timeout=5"),
     (26, "proxy: http://evil"),
     (26, "connection: keep-alive, te"),
+    (26, "te: gzip"),
     (28, "x_catraca_fan: 00"),
     (28, "X_CATRACA_ASSERTION: 00"),
     (28, "x_forwarded_for: 1.2.3.4"),
@@ -203,6 +204,25 @@ async fn headers_have_one_reading_or_none() {
     let site = Site::open().await;
     let rows = [hosts(), upgrades(), sizes()].concat();
     site.judge(site.server.gateway, "headers", &rows).await;
+}
+
+/// Row 26: what a client says of its own hop ends there. That it reads trailers we say anew, on ours.
+#[tokio::test]
+async fn only_trailers_are_asked_for_anew() {
+    let site = Site::open().await;
+    let line = "te: gzip, trailers\r\nconnection: close, te\r\n";
+    let answer = site.send(with("GET /open/x", line).as_bytes()).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let reached = site.shop.reached();
+    assert_eq!(reached.len(), 1);
+    let said = |name: &str| -> Vec<&[u8]> {
+        let lines = reached[0].headers.get_all(name);
+        lines.iter().map(|line| line.as_bytes()).collect()
+    };
+    assert_eq!(
+        (said("te"), said("connection")),
+        (vec![&b"trailers"[..]], vec![&b"te"[..]])
+    );
 }
 
 #[tokio::test]
