@@ -9,8 +9,8 @@ pub mod driver; // libraries, tamed
 
 pub mod room; // who is next
 pub mod show; // what an operator decides
-pub mod limit;
-pub mod seller; // how often somebody may ask
+pub mod limit; // how often somebody may ask
+pub mod seller; // whose account joins
 pub mod log; // how events travel
 
 pub mod http; // our manners on the wire

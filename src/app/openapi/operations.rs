@@ -1,4 +1,4 @@
-//! What can be asked of the public API, a line each: in the order of DESIGN §9's table.
+//! What can be asked of the public API, a line each, in the order in which a fan meets it.
 
 /// What an answer carries.
 #[derive(Debug, Clone, Copy)]

@@ -1,4 +1,4 @@
-//! Seats that somebody has locked, and does not let go yet: H4 and H9 of a seat map's invariants.
+//! Seats that somebody has locked, and does not let go yet: H4 and H9 of `docs/invariants.md`.
 
 use std::sync::Arc;
 use std::time::Duration;

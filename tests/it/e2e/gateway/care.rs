@@ -45,7 +45,7 @@ async fn many_requests_share_a_connection() {
     assert!(shop.connections() <= 3, "{}", shop.connections());
 }
 
-/// Fault 34: the upstream closes an idle connection while a request is on its way.
+/// The upstream closes an idle connection while a request is on its way.
 #[tokio::test]
 async fn a_request_that_only_looks_outlives_its_connection() {
     let (seen, keep) = heads();
@@ -86,7 +86,7 @@ async fn a_request_that_only_looks_outlives_its_connection() {
     );
 }
 
-/// A18, A27: whatever may have been done is not done again by us.
+/// Whatever may have been done is not done again by us.
 #[tokio::test]
 async fn a_request_that_acts_is_sent_once() {
     let (seen, keep) = heads();

@@ -1,5 +1,5 @@
 //! Whoever asks too often is told when to come back, and whoever joins too often is asked for a proof;
-//! others are served. The rows of the catalogue (A39, A40, C84–C88) are said beside their tests.
+//! others are served.
 
 use catraca::base::ids::{Edition, ShowId};
 use catraca::base::time::Timestamp;
@@ -63,7 +63,7 @@ async fn joins_are_counted_by_the_client_that_the_proxy_names() {
     assert_eq!(first.header("ratelimit-policy"), "\"join\";q=2;w=2");
     assert_eq!(first.header("ratelimit"), "\"join\";r=1");
     assert_eq!(join(&door, "1.2.3.4", None).await.status, 201);
-    // C86: the hop that our proxy wrote counts, whatever stands to its left.
+    // The hop that our proxy wrote counts, whatever stands to its left.
     for hops in [
         "6.6.6.6, 1.2.3.4",
         "1.2.3.4:99",
@@ -81,7 +81,7 @@ async fn joins_are_counted_by_the_client_that_the_proxy_names() {
 
 #[tokio::test]
 async fn a_whole_site_of_addresses_is_no_way_around() {
-    // A40, C85: a /64 has its limit, a /56 a larger one, a /48 a larger one still.
+    // A /64 has its limit, a /56 a larger one, a /48 a larger one still.
     let door = planned(|plan| {
         let limits = &mut plan.settings.limits;
         limits.join_56 = Limit { per_s: 1, burst: 4 };
@@ -121,7 +121,6 @@ async fn an_answer_lets_join_once() {
 
 #[tokio::test]
 async fn whatever_is_wrong_with_an_answer_the_refusal_is_the_same() {
-    // A39, C87.
     let door = strict().await;
     let good = challenged(&door, "1.2.3.4").await;
     let sign = |show: &str, edition: u64, until: Timestamp| {

@@ -106,7 +106,7 @@ async fn peak_of(door: &Arc<Door>, for_s: f64) -> f64 {
     done as f64 / for_s
 }
 
-/// Promise 15, D7: an upstream still does most of what it can, and everybody else is told to wait.
+/// Promise 15: an upstream still does most of what it can, and everybody else is told to wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn overload_is_refused_and_what_was_accepted_is_served() {
     let for_s = env::var(OVERLOAD_VARIABLE).map_or(OVERLOAD_S, |text| text.parse().unwrap());

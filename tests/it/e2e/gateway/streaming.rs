@@ -39,7 +39,7 @@ async fn in_time<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, work).await.expect("in time")
 }
 
-/// C1-29, A24: a body as long as its route takes is in memory at no time.
+/// A body as long as its route takes is in memory at no time.
 #[tokio::test]
 async fn a_long_request_waits_for_its_reader() {
     let go = Arc::new(Notify::new());
@@ -129,7 +129,7 @@ async fn what_comes_piece_by_piece_is_passed_on_piece_by_piece() {
     assert!(in_time(client.until("0\r\n\r\n")).await.is_some());
 }
 
-/// C1-11: what was checked before a body cannot be said anew after it.
+/// What was checked before a body cannot be said anew after it.
 #[tokio::test]
 async fn trailers_of_a_request_pass_unless_they_would_be_heard_as_headers() {
     let (told, mut tell) = mpsc::unbounded_channel();
@@ -210,7 +210,7 @@ async fn trailers_of_an_answer_pass_to_who_reads_them() {
     );
 }
 
-/// C1-19: we promise to take a body only once there is somebody to take it.
+/// We promise to take a body only once there is somebody to take it.
 #[tokio::test]
 async fn a_client_that_asks_whether_to_send_is_told_by_us() {
     let (told, mut tell) = mpsc::unbounded_channel();
@@ -253,7 +253,7 @@ async fn a_client_that_asks_whether_to_send_is_told_by_us() {
     assert!(answer.starts_with("http/1.1 401"), "{answer}");
 }
 
-/// C1-22, C1-23: nobody is switched to a protocol that nobody checks.
+/// Nobody is switched to a protocol that nobody checks.
 #[tokio::test]
 async fn upgrades_do_not_pass() {
     let (told, mut tell) = mpsc::unbounded_channel();

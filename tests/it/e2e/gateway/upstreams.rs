@@ -202,7 +202,7 @@ async fn a_route_has_a_patience_a_rate_and_places_of_its_own() {
     assert_eq!(told, ("busy".to_owned(), "1"));
 }
 
-/// C6-off: a gate that stands open says so in every answer, refusals and failures among them.
+/// A gate that stands open says so in every answer, refusals and failures among them.
 #[tokio::test]
 async fn off_is_loud() {
     let (door, shop, _) = two_shops().await;

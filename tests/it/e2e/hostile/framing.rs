@@ -9,7 +9,7 @@ fn refused(number: u8, headers: &str, body: &str) -> Row {
     Row::new(number, with(POST, headers) + body, 400, Closed)
 }
 
-/// Rows 1 and 2: a length beside chunks. DESIGN repairs nothing, so the one answer is 400.
+/// Rows 1 and 2: a length beside chunks. Nothing is repaired, so the one answer is 400.
 fn both_framings() -> Vec<Row> {
     let mut rows = Vec::new();
     let all = "Transfer-Encoding: chunked | transfer-encoding: chunked | \
