@@ -72,7 +72,8 @@ pub struct CrowdArgs {
     /// [default: 60000; 10000 with --fast].
     #[arg(long, value_name = "MS")]
     pub claim_ms: Option<u64>,
-    /// Seats the show has in all [default: what the first board says is left].
+    /// Seats the show has in all [default: what is left before any of the crowd is called, if the board
+    /// says so by then].
     #[arg(long, value_name = "N")]
     pub seats: Option<u64>,
     /// End after so many seconds, whatever is still open.

@@ -41,8 +41,7 @@ pub struct Board {
     latest: Snapshot,
     /// How often it was read.
     pub reads: u64,
-    /// Seats of the show, as far as the crowd can tell: what was left when it was first told, and what it
-    /// had bought by then.
+    /// Seats of the show, where the crowd can tell: what was left before any of them could ask for some.
     pub seats: Option<u64>,
     /// The highest rate it named, in calls a second.
     pub rate_max: f64,
@@ -51,15 +50,18 @@ pub struct Board {
 }
 
 impl Board {
-    /// Reads a board, when the crowd has bought so many seats. Answers what must not be.
-    pub fn read(&mut self, now: Moment, body: &[u8], bought: u64) -> Option<(Fault, String)> {
+    /// Reads a board, when so many of the crowd have been called. Answers what must not be.
+    pub fn read(&mut self, now: Moment, body: &[u8], called: u64) -> Option<(Fault, String)> {
         let Ok(next) = serde_json::from_slice::<Snapshot>(body) else {
             return Some((Fault::UnexpectedAnswer, "the board is not JSON".to_owned()));
         };
         let before = std::mem::replace(&mut self.latest, next);
         self.reads += 1;
         self.rate_max = self.rate_max.max(self.latest.per_second());
-        self.seats = self.seats.or(self.left().map(|left| left + bought));
+        // Later, what is in carts is not left, and may be bought all the same.
+        if called == 0 {
+            self.seats = self.seats.or(self.left());
+        }
         if matches!(&*self.latest.state, "sold_out" | "closed") && self.over.is_none() {
             let named = self.latest.sold_out_at.as_deref().and_then(instant_ms);
             self.over = Some(named.map_or(now, Moment::from_unix_ms));
@@ -107,8 +109,19 @@ mod tests {
 
     fn read(board: &mut Board, text: &str) -> Option<Fault> {
         board
-            .read(Moment::from_us(9_000_000), text.as_bytes(), 4)
+            .read(Moment::from_us(9_000_000), text.as_bytes(), 0)
             .map(|fault| fault.0)
+    }
+
+    #[test]
+    fn seats_in_carts_are_not_taken_for_sold() {
+        let now = Moment::from_us(9_000_000);
+        for (called, seats) in [(0, Some(9)), (1, None)] {
+            let mut board = Board::default();
+            board.read(now, br#"{"serving":1}"#, 0);
+            board.read(now, br#"{"serving":1,"stock":{"left":9}}"#, called);
+            assert_eq!(board.seats, seats, "{called} were called");
+        }
     }
 
     #[test]
@@ -136,7 +149,7 @@ mod tests {
         read(&mut board, r#"{"generation":2,"serving":3,"draw":null}"#);
         assert_eq!(
             (board.serving(), board.seats, board.left()),
-            (3, Some(9 + 4), None)
+            (3, Some(9), None)
         );
     }
 

@@ -265,8 +265,8 @@ impl Conductor {
             self.world.counts.unavailable += 1;
             return;
         }
-        let bought = self.world.sales.seats;
-        if let Some((fault, text)) = self.world.board.read(done, body, bought) {
+        let called = self.world.counts.called;
+        if let Some((fault, text)) = self.world.board.read(done, body, called) {
             self.world.faults.add(fault, &text);
         }
         self.wake_sleepers(done);

@@ -99,9 +99,8 @@ async fn first_board(world: &mut World, pool: &mut Pool<Tag>) -> anyhow::Result<
         let reply = pool.reply().await;
         let why = match reply.result {
             Ok(answer) if answer.status == 200 => {
-                world
-                    .board
-                    .read(reply.done, &answer.body, world.sales.seats);
+                let called = world.counts.called;
+                world.board.read(reply.done, &answer.body, called);
                 return Ok(());
             }
             Ok(answer) if answer.status == 404 => {

@@ -33,7 +33,12 @@ async fn a_drawn_sale_is_judged_by_its_draw() {
     let server = Server::up(folder, &stores).await;
     create(folder, &server).await;
     // Some come before the draw, and some behind it.
-    let report = crowd(server.gateway, folder, "--fans 60 --arrive-s 4 --sleep 0.3").await;
+    let report = crowd(
+        server.gateway,
+        folder,
+        "--fans 60 --arrive-s 4 --sleep 0.3 --seats 24",
+    )
+    .await;
     assert!(report.is_clean(), "{report}");
     assert!(
         0 < report.counts.stood_by,
