@@ -4,6 +4,7 @@ pub mod base; // ids, time, limits
 pub mod event; // facts that leave a service
 pub mod token; // what we sign: passes and tickets
 
+pub mod batch; // many requests, one call
 pub mod telemetry; // what the system says about itself
 pub mod driver; // libraries, tamed
 

@@ -15,13 +15,26 @@ const policy = globalThis.trustedTypes?.createPolicy("catraca-challenge", {
 });
 
 let loaded = null;
+let tries = 0;
+
+/** The widget, once it has come. What did not come is asked for again the next time. */
+function widgetLoaded() {
+  loaded ??= load().catch((error) => {
+    loaded = null;
+    throw error;
+  });
+  return loaded;
+}
 
 async function load() {
+  // Some browsers keep the failure of an address, so each try has one of its own.
+  const again = tries === 0 ? "" : `?again=${tries}`;
+  tries += 1;
+  await import(file("./altcha.js") + again);
   const style = document.createElement("link");
   style.rel = "stylesheet";
   style.href = file("./altcha.css");
   document.head.append(style);
-  await import("./altcha.js");
   const worker = () => new Worker(policy ? policy.createScriptURL(WORKER) : WORKER);
   globalThis.$altcha.algorithms.set("PBKDF2/SHA-256", worker);
   // The footer is markup in a string, which the page's policy forbids.
@@ -32,8 +45,7 @@ async function load() {
 
 /** Shows the widget in `host` until it has the answer; throws where it finds none. */
 export async function answer(host, challenge, language, t) {
-  loaded ??= load();
-  await loaded;
+  await widgetLoaded();
   const { i18n } = globalThis.$altcha;
   i18n.set(language.toLowerCase(), {
     ...i18n.get("en"), label: t.check_label, verifying: t.check_verifying, waitAlert: t.check_verifying,

@@ -97,7 +97,10 @@ async function answering(challenge) {
 }
 
 const random = Math.random;
-const visit = new Visit({ api, memory, random, newKey, alone, drawing, answering, pause });
+const clock = () => performance.now();
+const visit = new Visit({
+  api, memory, clock, random, newKey, alone, drawing, answering, pause,
+});
 
 // --- painting ---
 
@@ -130,7 +133,7 @@ function clockTime(instant) {
 }
 
 function paint() {
-  const facts = visit.facts(performance.now());
+  const facts = visit.facts();
   facts.sold_out_at = clockTime(facts.sold_out_at);
   const shown = screen(facts, t);
   const name = facts.name ?? t.room;
@@ -231,7 +234,7 @@ async function run() {
   isRunning = true;
   let pause = 5000;
   try {
-    pause = await visit.step(performance.now());
+    pause = await visit.step();
   } catch (error) {
     console.error(error); // a bug of ours costs a step, not the fan's page
   }
@@ -244,7 +247,7 @@ async function run() {
 /** Back from a hidden tab, a sleeping machine or a tunnel. */
 function wake() {
   if (document.visibilityState === "hidden") return;
-  visit.wake(performance.now(), Date.now() - seenAt);
+  visit.wake(Date.now() - seenAt);
   run();
 }
 
@@ -258,13 +261,13 @@ function askToLeave(isAsked) {
 el("leave").addEventListener("click", () => askToLeave(el("leave-question").hidden));
 el("leave-no").addEventListener("click", () => askToLeave(false));
 el("leave-yes").addEventListener("click", async () => {
-  await visit.leave(performance.now());
+  await visit.leave();
   askToLeave(false);
   paint();
   el("title").focus();
 });
 el("join").addEventListener("click", () => {
-  visit.joinAgain(performance.now());
+  visit.joinAgain();
   paint();
   el("title").focus();
   run();
@@ -272,12 +275,12 @@ el("join").addEventListener("click", () => {
 document.addEventListener("visibilitychange", wake);
 addEventListener("pageshow", (event) => event.persisted && wake());
 addEventListener("online", () => {
-  visit.hurry(performance.now());
+  visit.hurry();
   run();
 });
 addEventListener("storage", (event) => {
   if (event.key !== slot) return;
-  visit.reload(performance.now());
+  visit.reload();
   run();
 });
 

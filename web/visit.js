@@ -2,7 +2,8 @@
 //
 // The page lives on the board, which a CDN serves: it subtracts, and asks `status` only when its
 // place is reached, after a long sleep, and after the room's data was lost. `step` does what is due
-// and says when it wants to be called again; it may be called at any time.
+// and says when it wants to be called again; it may be called at any time. The clock is asked whenever
+// a time is needed: an answer, or a sum, may have taken seconds.
 
 import {
   backoffMs, eta, isOlder, jitter, joinable, position, returnAfterMs, sameLine,
@@ -16,19 +17,21 @@ export class Visit {
    * @param api `board()`, `join(key, proof)`, `status(pass, serving)`, `leave(pass)`: each answers
    *   `{status, body, retryAfterMs}` and throws where there is no connection
    * @param memory `load()` and `save(object)`: outlives the page, shared by its tabs
+   * @param clock milliseconds that never go back
    * @param random a number from 0 to 1
    * @param newKey a new Idempotency-Key
    * @param alone runs a function while no other tab does
    * @param drawing loads `draw.js`, which few shows need
+   * @param answering works the answer to a challenge out; throws where it cannot
    * @param pause lets the page do something else
    */
-  constructor({ api, memory, random, newKey, alone, drawing, answering, pause }) {
-    Object.assign(this, { api, memory, random, newKey, alone, drawing, answering, pause });
+  constructor({ api, memory, clock, random, newKey, alone, drawing, answering, pause }) {
+    Object.assign(this, { api, memory, clock, random, newKey, alone, drawing, answering, pause });
     this.me = memory.load();
     this.board = null; // the newest one seen
     this.opensAt = null;
     this.answer = null; // the last word of `status`, where it was admitted or standby
-    this.notice = null; // lost, busy, full, check, account
+    this.notice = null; // lost, busy, full, check, check_error, account
     this.missing = false; // no such show
     this.slept = false;
     this.boardAt = 0;
@@ -39,15 +42,15 @@ export class Visit {
   }
 
   /** Does what is due; answers with the milliseconds until something is due again. */
-  async step(now) {
-    if (this.boardAt <= now) await this.readBoard(now);
-    const what = this.ask(now);
-    if (what && this.askAt <= now) await this[what](now);
-    const next = this.ask(now) ? Math.min(this.boardAt, this.askAt) : this.boardAt;
-    return Math.max(250, next - now);
+  async step() {
+    if (this.boardAt <= this.clock()) await this.readBoard();
+    const what = this.ask();
+    if (what && this.askAt <= this.clock()) await this[what]();
+    const next = this.ask() ? Math.min(this.boardAt, this.askAt) : this.boardAt;
+    return Math.max(250, next - this.clock());
   }
 
-  ask(now) {
+  ask() {
     if (!this.board || this.missing) return null;
     if (!this.me.pass) {
       const asked = this.me.gone || this.me.void;
@@ -56,7 +59,8 @@ export class Visit {
     if (!sameLine(this.me, this.board)) {
       if (this.returnAt === null) {
         const perSecond = this.board.poll?.restore_per_s ?? 20_000;
-        this.returnAt = now + returnAfterMs(this.me.position ?? 1, perSecond, this.random());
+        this.returnAt = this.clock()
+          + returnAfterMs(this.me.position ?? 1, perSecond, this.random());
         this.askAt = Math.max(this.askAt, this.returnAt);
       }
       return "status";
@@ -79,8 +83,9 @@ export class Visit {
     return wait !== null && wait.low_s <= near_s;
   }
 
-  async readBoard(now) {
-    const answer = await this.call(() => this.api.board(), "board", now);
+  async readBoard() {
+    const answer = await this.call(() => this.api.board(), "board");
+    const now = this.clock();
     if (answer.status === 404) this.missing = true;
     if (answer.status !== 200) {
       this.boardAt = answer.retryAt;
@@ -100,7 +105,7 @@ export class Visit {
     }
     if (!this.me.pass || !sameLine(this.me, board)) return;
     await this.drawn();
-    this.advance(board.serving, now);
+    this.advance(board.serving);
   }
 
   /**
@@ -125,27 +130,26 @@ export class Visit {
   }
 
   /** Serving has got so far. Copies of the board differ: the greatest one counts. */
-  advance(serving, now) {
+  advance(serving) {
     const before = this.isReached();
     const { me } = this;
     me.serving = Math.max(me.serving, serving);
     if (me.place != null) {
       // Copies of the board differ in how many places they call empty: the least counts.
-      const now = position(me.place, me.serving, this.board);
-      me.position = Math.min(me.position ?? Infinity, now);
+      me.position = Math.min(me.position ?? Infinity, position(me.place, me.serving, this.board));
       me.start ??= me.position;
     }
-    if (!before && this.isReached()) this.askAt = this.earliest("ask", now);
+    if (!before && this.isReached()) this.askAt = this.earliest("ask");
     this.memory.save(me);
   }
 
-  async join(now) {
+  async join() {
     await this.alone(async () => {
       this.me = this.memory.load();
       if (this.me.pass) return; // another tab was first
       if (!this.me.key) this.remember({ ...this.me, key: this.newKey() });
-      let answer = await this.call(() => this.api.join(this.me.key), "ask", now);
-      if (isWord(answer.body, "challenge-required")) answer = await this.prove(answer, now);
+      let answer = await this.call(() => this.api.join(this.me.key), "ask");
+      if (isWord(answer.body, "challenge-required")) answer = await this.prove(answer);
       const { status, body } = answer;
       if (status === 200 || status === 201) {
         const { fan, number, place, pass } = body;
@@ -157,9 +161,9 @@ export class Visit {
           commitment: draw?.commitment,
         });
         await this.drawn();
-        this.advance(serving, now);
+        this.advance(serving);
         this.notice = null;
-        this.askAt = now;
+        this.askAt = this.clock();
         return;
       }
       this.askAt = answer.retryAt;
@@ -167,29 +171,29 @@ export class Visit {
       if (isWord(body, "bad-key")) this.remember({});
       if (isWord(body, "account-required")) {
         this.notice = "account";
-        this.askAt = now + IDLE_MS;
+        this.askAt = this.clock() + IDLE_MS;
       }
       // Scheduled, sold out or closed by now: the next board says so to everybody.
-      if (status === 409) this.boardAt = Math.min(this.boardAt, now + 1000);
+      if (status === 409) this.boardAt = Math.min(this.boardAt, this.clock() + 1000);
     });
   }
 
-  async prove(refused, now) {
+  async prove(refused) {
     this.notice = "check";
     let proof;
     try {
       proof = await this.answering(refused.body.challenge);
     } catch {
+      this.notice = "check_error";
       return refused;
     }
     this.notBefore.ask = 0;
-    return this.call(() => this.api.join(this.me.key, proof), "ask", now);
+    return this.call(() => this.api.join(this.me.key, proof), "ask");
   }
 
-  async status(now) {
-    const answer = await this.call(
-      () => this.api.status(this.me.pass, this.me.serving), "ask", now,
-    );
+  async status() {
+    const answer = await this.call(() => this.api.status(this.me.pass, this.me.serving), "ask");
+    const now = this.clock();
     const { status, body } = answer;
     if (status === 401) {
       this.forget({ void: true });
@@ -236,41 +240,42 @@ export class Visit {
     }
   }
 
-  async leave(now) {
-    const { status } = await this.call(() => this.api.leave(this.me.pass), "ask", now);
+  async leave() {
+    const { status } = await this.call(() => this.api.leave(this.me.pass), "ask");
     if ([204, 401, 404].includes(status)) this.forget({ gone: "left" });
   }
 
-  joinAgain(now) {
+  joinAgain() {
     this.forget({});
-    this.hurry(now);
+    this.hurry();
   }
 
-  reload(now) {
+  reload() {
     const before = this.me.pass;
     this.me = this.memory.load();
     if (this.me.pass === before) return;
     this.answer = null;
-    this.askAt = this.earliest("ask", now);
+    this.askAt = this.earliest("ask");
   }
 
-  wake(now, awayMs) {
-    if (BOARD_MS < awayMs) this.boardAt = Math.min(this.boardAt, this.earliest("board", now));
+  wake(awayMs) {
+    if (BOARD_MS < awayMs) this.boardAt = Math.min(this.boardAt, this.earliest("board"));
     if (awayMs < IDLE_MS) return;
     this.slept = true;
-    this.askAt = Math.min(this.askAt, this.earliest("ask", now));
+    this.askAt = Math.min(this.askAt, this.earliest("ask"));
   }
 
-  hurry(now) {
-    this.boardAt = Math.min(this.boardAt, this.earliest("board", now));
-    this.askAt = Math.min(this.askAt, this.earliest("ask", now));
+  hurry() {
+    this.boardAt = Math.min(this.boardAt, this.earliest("board"));
+    this.askAt = Math.min(this.askAt, this.earliest("ask"));
   }
 
-  earliest(kind, now) {
-    return Math.max(now, this.notBefore[kind]);
+  earliest(kind) {
+    return Math.max(this.clock(), this.notBefore[kind]);
   }
 
-  facts(now) {
+  facts() {
+    const now = this.clock();
     const { me, board, notice } = this;
     const left_ms = this.answer?.endsAt === undefined ? 0 : Math.max(0, this.answer.endsAt - now);
     const known = {
@@ -309,13 +314,14 @@ export class Visit {
   }
 
   /** One request: counts failures in a row and keeps off for as long as it is told to. */
-  async call(request, kind, now) {
+  async call(request, kind) {
     let answer;
     try {
       answer = await request();
     } catch {
       answer = { status: 0 };
     }
+    const now = this.clock();
     const isAnswer = answer.status !== 0 && answer.status !== 429 && answer.status < 500;
     this.failures[kind] = isAnswer ? 0 : this.failures[kind] + 1;
     if (isAnswer && this.failures.board + this.failures.ask === 0) this.notice = null;

@@ -1,9 +1,9 @@
 -- limit/join: counts joins of one show, and says what becomes of each. Only those that pass are counted.
 -- Same as: limit::gcra::decide
--- KEYS: 1 show, 2.. of each join: its prefixes from the narrowest on and the proof that it shows
--- ARGV: 1, 2 the show's interval and tolerance; 3..14 those of the three prefixes, free and far each;
---       15.. of each join: how many prefixes it has, and for how long its proof is remembered, or 0
--- OUT:  (word, first, second) a join; the words: 'pass' left, 0 | 'challenge' wait, used |
+-- KEYS: 1 show, 2.. of each join: its prefixes from the narrowest on and the wait or proof that it shows
+-- ARGV: 1, 2 the show's interval and tolerance; 3..20 those of the three prefixes: free, wait and far each;
+--       21.. of each join: how many prefixes it has; nothing, claim, wait or proof; how long that is remembered
+-- OUT:  (word, first, second) a join; the words: 'pass' left, 0 | 'prove' 0, 0 | 'challenge' wait, used |
 --       'too_many' wait, 0 | 'busy' wait, 0 | 'spent' 0, 0. Times are microseconds
 
 -- read
@@ -11,11 +11,12 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local held, counts = redis.call('MGET', unpack(KEYS)), {}
 for k, key in ipairs(KEYS) do
-  local free, far = string.match(held[k] or '', '^(%d+) (%d+)$')
-  counts[key] = counts[key] or { free = tonumber(free or 0), far = tonumber(far or 0), is_held = held[k] }
+  local free, wait, far = string.match(held[k] or '', '^(%d+) (%d+) (%d+)$')
+  counts[key] = counts[key] or
+    { free = tonumber(free or 0), wait = tonumber(wait or 0), far = tonumber(far or 0), is_held = held[k] }
 end
 local show, rates = counts[KEYS[1]], {}
-for i = 1, 14 do rates[i] = tonumber(ARGV[i]) end
+for i = 1, 20 do rates[i] = tonumber(ARGV[i]) end
 
 -- One more: the count after it, and for how long it would not fit.
 local function add(count, i)
@@ -25,36 +26,40 @@ end
 
 -- decide: each join sees what those before it have left
 local out, spent, key = {}, {}, 2
-for a = 15, #ARGV, 2 do
-  local prefixes, ttl_ms = tonumber(ARGV[a]), tonumber(ARGV[a + 1])
+for a = 21, #ARGV, 3 do
+  local prefixes, shows, ttl_ms = tonumber(ARGV[a]), ARGV[a + 1], tonumber(ARGV[a + 2])
   local all, busy = add(show.far, 1)
-  local free, far, free_wait, far_wait, used, left = {}, {}, 0, 0, 0, nil
+  local after, over, used, left = {}, { free = 0, wait = 0, far = 0 }, 0, nil
   for p = 1, prefixes do
-    local count, rate, wait = counts[KEYS[key + p - 1]], 4 * p - 1, nil
-    free[p], wait = add(count.free, rate)
-    free_wait = math.max(free_wait, wait)
-    far[p], wait = add(count.far, rate + 2)
-    far_wait = math.max(far_wait, wait)
-    local full = math.floor(math.max(0, count.far - now) * 1000 / math.max(1, rates[rate + 3]))
+    local count, too_early = counts[KEYS[key + p - 1]], nil
+    after[p] = {}
+    for r, rung in ipairs({ 'free', 'wait', 'far' }) do
+      after[p][rung], too_early = add(count[rung], 6 * p + 2 * r - 5)
+      over[rung] = math.max(over[rung], too_early)
+    end
+    local full = math.floor(math.max(0, count.far - now) * 1000 / math.max(1, rates[6 * p + 2]))
     used = math.max(used, math.min(1000, full))
   end
-  local proof = 0 < ttl_ms and KEYS[key + prefixes]
+  local proof = (shows == 'wait' or shows == 'proof') and KEYS[key + prefixes]
   local word, first, second = 'pass', 0, 0
   if proof and (counts[proof].is_held or spent[proof]) then
     word = 'spent'
   elseif 0 < busy then
     word, first = 'busy', busy
-  elseif 0 < far_wait then
-    word, first = 'too_many', far_wait
-  elseif 0 < free_wait and not proof then
-    word, first, second = 'challenge', free_wait, used
+  elseif 0 < over.far then
+    word, first = 'too_many', over.far
+  elseif shows == 'claim' then
+    word = 'prove'
+  elseif 0 < over.free and (shows == 'nothing' or shows == 'wait' and 0 < over.wait) then
+    word, first, second = 'challenge', shows == 'wait' and over.wait or over.free, used
   else
     show.far, show.is_changed = all, true
+    local fills = over.free == 0 and 'free' or shows == 'wait' and 'wait'
     for p = 1, prefixes do
-      local count, rate = counts[KEYS[key + p - 1]], 4 * p - 1
-      count.far, count.is_changed = far[p], true
-      if free_wait == 0 then count.free = free[p] end
-      local fit = math.floor(math.max(0, rates[rate + 1] - math.max(0, count.free - now)) / rates[rate])
+      local count = counts[KEYS[key + p - 1]]
+      count.far, count.is_changed = after[p].far, true
+      if fills then count[fills] = after[p][fills] end
+      local fit = math.floor(math.max(0, rates[6 * p - 2] - math.max(0, count.free - now)) / rates[6 * p - 3])
       left = math.min(left or fit, fit)
     end
     first = left
@@ -67,8 +72,8 @@ end
 -- write: a count goes when it is empty
 for k, count in pairs(counts) do
   if count.is_changed then
-    local ttl_ms = math.ceil((math.max(count.free, count.far) - now) / 1000)
-    redis.call('SET', k, string.format('%.0f %.0f', count.free, count.far), 'PX', math.max(1, ttl_ms))
+    local ttl_ms = math.ceil((math.max(count.free, count.wait, count.far) - now) / 1000)
+    redis.call('SET', k, string.format('%.0f %.0f %.0f', count.free, count.wait, count.far), 'PX', math.max(1, ttl_ms))
   end
 end
 for proof, ttl_ms in pairs(spent) do redis.call('SET', proof, '1', 'PX', ttl_ms) end

@@ -9,6 +9,7 @@ pub mod audit;
 pub mod cancel;
 pub mod draws;
 pub mod health;
+pub mod revoke;
 pub mod shows;
 
 use std::sync::Arc;
@@ -54,6 +55,7 @@ pub fn router(admin: Admin, others: Router) -> Router {
         .route("/admin/v1/shows/{show}/beacon", post(draws::beacon))
         .route("/admin/v1/shows/{show}/{verb}", post(shows::verb))
         .route("/admin/v1/shows/{show}/cancel", post(cancel::cancel))
+        .route("/admin/v1/shows/{show}/revoke", post(revoke::revoke))
         .with_state(admin.clone())
         .merge(others)
         .layer(middleware::from_fn_with_state(

@@ -16,6 +16,7 @@ use crate::app::backends::{Backends, holder};
 use crate::app::data_dir::DataDir;
 use crate::app::door::{self, ORDERS};
 use crate::app::{App, Listeners, StartError};
+use crate::base::ids::parse_hex;
 use crate::base::secret::Secret;
 use crate::config::Config;
 use crate::gateway;
@@ -282,7 +283,10 @@ impl<'a> Roles<'a> {
     ) -> Result<Router, StartError> {
         let mut access = Access::default();
         for token in &self.config.admin.tokens {
-            let (role, hash) = (Role::of_word(&token.role), hash_of(&token.sha256));
+            let (role, hash) = (
+                Role::of_word(&token.role),
+                parse_hex(&token.sha256.to_lowercase()),
+            );
             let (Some(role), Some(hash)) = (role, hash) else {
                 let name = &token.name;
                 return Err(StartError::config(format!(
@@ -322,13 +326,4 @@ impl<'a> Roles<'a> {
         let orders = orders.operators_router(Arc::clone(&self.backends.shows));
         Ok(admin::router(admin, journeys.merge(letters).merge(orders)))
     }
-}
-
-/// A SHA-256 in hexadecimal.
-fn hash_of(hex: &str) -> Option<[u8; 32]> {
-    let mut hash = [0; 32];
-    for (byte, i) in hash.iter_mut().zip((0..).step_by(2)) {
-        *byte = u8::from_str_radix(hex.get(i..i + 2)?, 16).ok()?;
-    }
-    (hex.len() == 64).then_some(hash)
 }

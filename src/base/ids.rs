@@ -133,7 +133,13 @@ macro_rules! debug_as_text {
 
 debug_as_text!(FanId, TicketId, Commitment, Seed);
 
-fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+/// Bytes as twice as many lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes that are written so, in their one spelling.
+pub fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
     if digits.len() != 2 * N {
         return None;

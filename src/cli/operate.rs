@@ -10,7 +10,7 @@ use http::Method;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::base::ids::{OrderId, ShowId};
+use crate::base::ids::{FanId, OrderId, ShowId};
 use crate::cli::admin_api::{AdminArgs, Ask, Away};
 use crate::cli::{FAILED, OK, UNAVAILABLE, cancel, complain, print};
 
@@ -63,6 +63,23 @@ are one JSON object: name, rate and sections at least; docs/shows.md lists every
     Close(OneShow),
     /// Take the gate away: nobody is asked for a ticket.
     Off(OneShow),
+    /// End a fan's turn: their ticket, or their place in line, counts no more.
+    #[command(
+        after_help = "Example:\n  catraca show revoke stadium-show 00112233445566778899aabbccddeeff\n\nA fan's \
+id is in the answer to their join, in the shop's x-catraca-fan header and in receipts. Every gateway refuses \
+the ticket within a second."
+    )]
+    Revoke {
+        /// The show's id.
+        show: ShowId,
+        /// The fan's id, 32 hexadecimal digits.
+        fan: FanId,
+        /// Put who was inside back in line, as the next.
+        #[arg(long)]
+        returned: bool,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
     /// Call the whole show off: nothing more is sold, and what was sold is taken and paid back.
     #[command(
         after_help = "Example:\n  catraca show cancel stadium-show --repeat stadium-show\n\nThis cannot be \
@@ -168,6 +185,12 @@ pub async fn show(verb: ShowVerb) -> u8 {
         ShowVerb::Off(one) => act(&one, "off").await,
         ShowVerb::Cancel { one, repeat } => cancel::show(&one, &repeat).await,
         ShowVerb::Beacon { show, value, admin } => beacon(&admin, &show, &value).await,
+        ShowVerb::Revoke {
+            show,
+            fan,
+            returned,
+            admin,
+        } => revoke(&admin, &show, fan, returned).await,
     };
     code(done)
 }
@@ -281,6 +304,25 @@ async fn beacon(admin: &AdminArgs, show: &ShowId, value: &str) -> anyhow::Result
     };
     admin.ask(ask).await?;
     print(&format!("{show}: the draw can be held with {value}"));
+    Ok(())
+}
+
+async fn revoke(
+    admin: &AdminArgs,
+    show: &ShowId,
+    fan: FanId,
+    returned: bool,
+) -> anyhow::Result<()> {
+    let then = if returned { "returned" } else { "out" };
+    let ask = Ask {
+        body: Some(serde_json::json!({ "fan": fan, "then": then }).to_string()),
+        ..Ask::post(format!("{}/revoke", path(show)))
+    };
+    let answer = admin.ask(ask).await?;
+    print(&format!(
+        "{show}: {fan} revoked {}",
+        word(&answer["revoked"])
+    ));
     Ok(())
 }
 

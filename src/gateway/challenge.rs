@@ -3,7 +3,8 @@
 //! Behind one carrier's address wait thousands, so over the limit of its prefix a join is challenged
 //! and not refused. A client does the sum (`token/challenge.rs`) and asks again with the answer; a
 //! reader without scripts waits (`token/wait.rs`) and presses the button again. Both count once, in
-//! the very step that counts the join. Refused is only who is far above.
+//! the very step that counts the join; waits, which cost a program nothing, reach less far. Refused is
+//! only who is far above.
 
 use http::{HeaderMap, StatusCode};
 
@@ -13,10 +14,11 @@ use crate::gateway::Gateway;
 use crate::gateway::boards::Seen;
 use crate::gateway::enter::Joiner;
 use crate::gateway::limit::told_of_joins;
+use crate::gateway::page::WaitView;
 use crate::http::extract::single;
 use crate::http::problem::Problem;
 use crate::limit::gcra::Entry;
-use crate::limit::{self, Proof, seconds_of};
+use crate::limit::{self, Proof, Showing, seconds_of};
 use crate::telemetry::metrics;
 use crate::token::challenge::{Challenge, LEVEL_MAX};
 use crate::token::wait::Wait;
@@ -24,25 +26,40 @@ use crate::token::wait::Wait;
 /// The header that carries an answer.
 const PROOF_HEADER: &str = "x-catraca-proof";
 
-/// The answer to a challenge that a request shows.
+/// What a join shows for itself, as it came: whoever has a place keeps it whatever this is, and where
+/// the limits refuse it is not looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Evidence {
+    /// Nothing.
+    Nothing,
+    /// The answer to a challenge.
+    Answer(String),
+    /// A form's wait, which is over.
+    Wait(Proof),
+}
+
+impl Evidence {
+    /// What a request's headers show.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        match single(headers, PROOF_HEADER) {
+            Ok(None) => Self::Nothing,
+            Ok(Some(text)) => Self::Answer(text.to_owned()),
+            Err(_) => Self::Answer(String::new()), // two answers are none that counts
+        }
+    }
+}
+
+/// Verifies an answer to a challenge.
 ///
 /// # Errors
 /// 403, the same whatever is wrong with it.
-pub(crate) fn answer(
-    gateway: &Gateway,
-    seen: &Seen,
-    show: &ShowId,
-    headers: &HeaderMap,
-) -> Result<Option<Proof>, Problem> {
-    let Some(text) = single(headers, PROOF_HEADER).map_err(|_| no_proof())? else {
-        return Ok(None);
-    };
+fn verified(gateway: &Gateway, seen: &Seen, show: &ShowId, answer: &str) -> Result<Proof, Problem> {
     let (now, of) = (seen.now(), (show, seen.board.edition));
-    let answered = Challenge::check(text, of, now, &gateway.keys).map_err(|_| no_proof())?;
-    Ok(Some(Proof {
+    let answered = Challenge::check(answer, of, now, &gateway.keys).map_err(|_| no_proof())?;
+    Ok(Proof {
         id: answered.id,
         ttl_ms: answered.until.ms_since(now),
-    }))
+    })
 }
 
 /// 403: what was shown does not count here, or not any more.
@@ -55,24 +72,31 @@ fn no_proof() -> Problem {
     )
 }
 
-/// Counts a join, and says how many more may follow it from there without a proof.
+/// Counts a join, and says how many more may follow it from there without a proof. An answer is
+/// verified only where the limits leave room for it, for that costs a moment of a processor.
 ///
 /// # Errors
 /// 429 with a challenge where it has none to show, 429 without where far too many come from there,
-/// 403 where its proof is used, 503 where the show has too many at once.
+/// 503 where the show has too many at once, 403 where what it shows does not count or is used.
 pub(crate) async fn admit(
     gateway: &Gateway,
     seen: &Seen,
     show: &ShowId,
     joiner: &Joiner,
 ) -> Result<u64, Problem> {
-    let asking = limit::Joiner {
-        from: joiner.from,
-        proof: joiner.proof,
+    let from = joiner.from;
+    let ask = |shows| gateway.joins.ask(show, limit::Joiner { from, shows });
+    let entry = match &joiner.evidence {
+        Evidence::Nothing => ask(Showing::Nothing).await,
+        Evidence::Wait(proof) => ask(Showing::Wait(*proof)).await,
+        Evidence::Answer(answer) => match ask(Showing::Claim).await {
+            Entry::Prove => ask(Showing::Proof(verified(gateway, seen, show, answer)?)).await,
+            refused => refused,
+        },
     };
-    match gateway.joins.ask(show, asking).await {
+    match entry {
         Entry::Pass { left } => {
-            if joiner.proof.is_some() {
+            if joiner.evidence != Evidence::Nothing {
                 metrics::challenge("passed");
             }
             Ok(left)
@@ -94,7 +118,7 @@ pub(crate) async fn admit(
             metrics::limited("show");
             Err(Problem::unavailable("busy"))
         }
-        Entry::Spent => Err(no_proof()),
+        Entry::Spent | Entry::Prove => Err(no_proof()),
     }
 }
 
@@ -127,8 +151,8 @@ fn challenged(
 pub(crate) enum Waited {
     /// It has waited.
     Long(Proof),
-    /// It has to wait on, with this token, for so many milliseconds.
-    On(String, u64),
+    /// It has to wait on.
+    On(WaitView),
     /// It has not begun to wait.
     Not,
 }
@@ -143,9 +167,10 @@ impl Waited {
     ) -> Self {
         let wait = token.and_then(|token| Wait::read(token, (show, edition), &gateway.keys));
         match (wait, token) {
-            (Some(wait), Some(token)) if now < wait.from => {
-                Self::On(token.to_owned(), wait.from.ms_since(now))
-            }
+            (Some(wait), Some(token)) if now < wait.from => Self::On(WaitView {
+                token: token.to_owned(),
+                ms: wait.from.ms_since(now),
+            }),
             (Some(wait), Some(_)) if now < wait.until => Self::Long(Proof {
                 id: wait.id,
                 ttl_ms: wait.until.ms_since(now),
@@ -155,8 +180,8 @@ impl Waited {
     }
 }
 
-/// A new wait: its token, and how many milliseconds it takes.
-pub(crate) fn new_wait(gateway: &Gateway, seen: &Seen, show: &ShowId) -> (String, u64) {
+/// A new wait.
+pub(crate) fn new_wait(gateway: &Gateway, seen: &Seen, show: &ShowId) -> WaitView {
     let settings = &gateway.settings.challenge;
     let from = seen.now().plus_ms(settings.wait_ms);
     let wait = Wait {
@@ -164,6 +189,8 @@ pub(crate) fn new_wait(gateway: &Gateway, seen: &Seen, show: &ShowId) -> (String
         from,
         until: from.plus_ms(settings.answer_ms),
     };
-    let token = wait.sign((show, seen.board.edition), &gateway.keys);
-    (token, settings.wait_ms)
+    WaitView {
+        token: wait.sign((show, seen.board.edition), &gateway.keys),
+        ms: settings.wait_ms,
+    }
 }

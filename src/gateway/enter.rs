@@ -4,12 +4,13 @@ use http::StatusCode;
 
 use crate::base::ids::{Number, ShowId};
 use crate::gateway::boards::Seen;
+use crate::gateway::challenge::Evidence;
 use crate::gateway::credentials::Shown;
 use crate::gateway::standing::{self, Standing, View};
 use crate::gateway::{Gateway, account, challenge, limit};
 use crate::http::problem::Problem;
+use crate::limit::Asking;
 use crate::limit::prefix::Prefixes;
-use crate::limit::{Asking, Proof};
 use crate::room::model::command::{Gone, Joined, Joining, Origin, RoomState};
 use crate::seller::Accounts;
 use crate::telemetry::metrics;
@@ -27,8 +28,8 @@ pub(crate) struct Joiner {
     pub(crate) account: Option<String>,
     /// Where it comes from.
     pub(crate) from: Prefixes,
-    /// What it shows for itself, already verified.
-    pub(crate) proof: Option<Proof>,
+    /// What it shows for itself.
+    pub(crate) evidence: Evidence,
 }
 
 /// What came of it.
@@ -41,7 +42,8 @@ pub(crate) struct Entered<'a> {
     pub(crate) left: Option<u64>,
 }
 
-/// Gives whoever joins their number: the one they have, or a new one.
+/// Gives whoever joins their number: the one they have, or a new one. In this order: a good pass, which
+/// needs nothing beside it; the account; the limits; and what the join shows for itself.
 ///
 /// # Errors
 /// Every refusal of a join, as a problem.

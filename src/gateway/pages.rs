@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use crate::base::ids::ShowId;
 use crate::gateway::boards::Seen;
-use crate::gateway::challenge::{Waited, new_wait};
+use crate::gateway::challenge::{Evidence, Waited, new_wait};
 use crate::gateway::credentials::Bearer;
 use crate::gateway::enter::{Joiner, enter};
 use crate::gateway::form::Form;
@@ -107,46 +107,48 @@ pub(crate) async fn join(
     form: Form,
 ) -> Result<Response, Problem> {
     let query = readable(query);
-    let visit = Visit::new(&gateway, &show, &query, &headers);
     let seen = gateway.boards.find(&show)?;
     let (of, now) = ((&show, seen.board.edition), seen.now());
-    let proof = match Waited::read(&gateway, of, now, form.field("wait")) {
-        Waited::Long(proof) => Some(proof),
-        Waited::Not => None,
-        Waited::On(token, ms) => return visit.make_wait(WaitView { token, ms }).await,
+    let (token, account) = (form.field("wait"), form.field("account"));
+    let visit = Visit {
+        account,
+        ..Visit::new(&gateway, &show, &query, &headers)
     };
+    // A pass that is not good (any more) is no reason to keep somebody out of the line.
+    let shown = gateway.reader(&show).pass(&headers, Bearer::IsNotOurs);
+    let shown = shown.unwrap_or_default();
+    let (evidence, waits) = match Waited::read(&gateway, of, now, token) {
+        Waited::Long(proof) => (Evidence::Wait(proof), None),
+        Waited::Not => (Evidence::Nothing, None),
+        Waited::On(wait) if shown.is_none() => return visit.make_wait(wait).await,
+        Waited::On(wait) => (Evidence::Nothing, Some(wait)), // who has a place need not wait
+    };
+    let has_waited = matches!(evidence, Evidence::Wait(_));
     let joiner = Joiner {
-        // A pass that is not good (any more) is no reason to keep somebody out of the line.
-        shown: gateway
-            .reader(&show)
-            .pass(&headers, Bearer::IsNotOurs)
-            .unwrap_or_default(),
+        shown,
         key: None,
-        account: form.field("account").map(str::to_owned),
+        account: account.map(str::to_owned),
         from: Prefixes::of(client.0),
-        proof,
+        evidence,
     };
-    match enter(&gateway, &seen, &show, joiner).await {
+    let problem = match enter(&gateway, &seen, &show, joiner).await {
         Ok(entered) => {
             let cookie = gateway.cookies.pass(&show, &entered.shown.text);
-            Ok((AppendHeaders([(SET_COOKIE, cookie)]), visit.to_place()).into_response())
+            return Ok((AppendHeaders([(SET_COOKIE, cookie)]), visit.to_place()).into_response());
         }
-        Err(problem) if problem.status() == StatusCode::CONFLICT => Ok(visit.to_place()),
-        Err(problem) => match problem.word() {
-            "challenge-required" | "bad-proof" => {
-                let (token, ms) = new_wait(&gateway, &seen, &show);
-                visit.make_wait(WaitView { token, ms }).await
-            }
-            word => {
-                let notice = match word {
-                    "full" => Notice::Full,
-                    "account-required" => Notice::Account,
-                    _ => Notice::Busy,
-                };
-                visit.draw(problem.status(), Told::Notice(notice)).await
-            }
+        Err(problem) => problem,
+    };
+    let wait = match (problem.word(), waits, token) {
+        ("challenge-required", Some(wait), _) => wait,
+        // More have waited than may pass just now: this one need not begin anew.
+        ("challenge-required", None, Some(token)) if has_waited => WaitView {
+            token: token.to_owned(),
+            ms: problem.retry_after_s().unwrap_or(1) * 1_000,
         },
-    }
+        ("challenge-required" | "bad-proof", _, _) => new_wait(&gateway, &seen, &show),
+        _ => return visit.refuse(&problem).await,
+    };
+    visit.make_wait(wait).await
 }
 
 /// `POST /w/{show}/leave`: the form's leave.
@@ -182,6 +184,8 @@ struct Visit<'a> {
     headers: &'a HeaderMap,
     language: Language,
     stopped: bool,
+    /// The shop's token, which came with the form and goes back into it: it stands in no address.
+    account: Option<&'a str>,
 }
 
 impl<'a> Visit<'a> {
@@ -197,6 +201,7 @@ impl<'a> Visit<'a> {
             headers,
             language: query.language(headers),
             stopped: query.stop.is_some(),
+            account: None,
         }
     }
 
@@ -206,8 +211,21 @@ impl<'a> Visit<'a> {
         (StatusCode::SEE_OTHER, [(LOCATION, place)]).into_response()
     }
 
-    /// The place page, whose form may come back after a while. It does not reload itself: that would
-    /// begin the wait anew.
+    /// The place page after a join that was refused.
+    async fn refuse(self, problem: &Problem) -> Result<Response, Problem> {
+        if problem.status() == StatusCode::CONFLICT {
+            return Ok(self.to_place());
+        }
+        let (notice, account) = match problem.word() {
+            "full" => (Notice::Full, self.account),
+            "account-required" => (Notice::Account, None), // it does not count
+            _ => (Notice::Busy, self.account),
+        };
+        let visit = Self { account, ..self };
+        visit.draw(problem.status(), Told::Notice(notice)).await
+    }
+
+    /// The place page, whose form may come back after a while.
     async fn make_wait(&self, wait: WaitView) -> Result<Response, Problem> {
         let seconds = wait.ms.div_ceil(1_000);
         let drawn = self.draw(StatusCode::TOO_MANY_REQUESTS, Told::Wait(wait));
@@ -218,7 +236,6 @@ impl<'a> Visit<'a> {
     async fn draw(&self, status: StatusCode, told: Told) -> Result<Response, Problem> {
         let seen = self.gateway.boards.find(self.show)?;
         let mut facts = self.facts(&seen);
-        let is_waiting = matches!(told, Told::Wait(_));
         let notice = match told {
             Told::Nothing => None,
             Told::Notice(notice) => Some(notice),
@@ -247,7 +264,8 @@ impl<'a> Visit<'a> {
             Ok(None) => {}
             Ok(Some(_)) | Err(_) => facts.notice = notice.or(Some(Notice::Void)),
         }
-        if is_waiting {
+        if facts.wait.is_some() || facts.account.is_some() {
+            // To reload would begin the wait anew, and lose the account.
             facts.refresh = Refresh::Stopped;
         }
         let html = self.gateway.site.place_page(&facts);
@@ -279,6 +297,7 @@ impl<'a> Visit<'a> {
                 .map(str::to_owned),
             notice: None,
             wait: None,
+            account: self.account.map(str::to_owned),
             refresh: self.refresh(RELOAD_S),
         }
     }

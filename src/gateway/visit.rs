@@ -3,17 +3,18 @@
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::{AppendHeaders, IntoResponse, Response};
-use http::StatusCode;
 use http::header::SET_COOKIE;
+use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Deserialize;
 
 use crate::base::ids::{Place, ShowId};
 use crate::gateway::boards::Seen;
+use crate::gateway::challenge::Evidence;
 use crate::gateway::credentials::{Bearer, Shown, no_pass};
 use crate::gateway::enter::{Joiner, enter, refused};
 use crate::gateway::standing::{self, Standing};
 use crate::gateway::wire::{AdmittedBody, JoinBody, ReceiptBody, StatusBody};
-use crate::gateway::{Gateway, GatewayState, account, challenge, limit};
+use crate::gateway::{Gateway, GatewayState, account, limit};
 use crate::http::extract::{ClientAddr, Headers, IdempotencyKey, ShowPath};
 use crate::http::problem::Problem;
 use crate::limit::Asking;
@@ -31,23 +32,18 @@ pub(crate) async fn join(
     client: ClientAddr,
     IdempotencyKey(key): IdempotencyKey,
     Headers(headers): Headers,
-) -> Result<Response, Response> {
-    let seen = gateway.boards.find(&show).map_err(Problem::into_response)?;
-    let shown = gateway
-        .reader(&show)
-        .pass(&headers, Bearer::IsPass)
-        .map_err(|problem| without_cookies(&gateway, &show, problem))?;
-    let proof = challenge::answer(&gateway, &seen, &show, &headers);
+) -> Result<Response, Problem> {
+    let seen = gateway.boards.find(&show)?;
+    let shown = gateway.reader(&show).pass(&headers, Bearer::IsPass);
     let joiner = Joiner {
-        shown,
+        // A bad pass in a cookie would keep its browser out for ever, so it goes with the refusal.
+        shown: shown.map_err(|bad| bad.with_headers(no_cookies(&gateway, &show)))?,
         key,
-        account: account::token(&headers).map_err(Problem::into_response)?,
+        account: account::token(&headers),
         from: Prefixes::of(client.0),
-        proof: proof.map_err(Problem::into_response)?,
+        evidence: Evidence::of(&headers),
     };
-    let entered = enter(&gateway, &seen, &show, joiner)
-        .await
-        .map_err(Problem::into_response)?;
+    let entered = enter(&gateway, &seen, &show, joiner).await?;
     let told = entered
         .left
         .map(|left| limit::told_of_joins(&gateway, left, None));
@@ -69,10 +65,9 @@ pub(crate) async fn join(
     Ok((entered.status, headers, axum::Json(body)).into_response())
 }
 
-/// A bad pass in a cookie would keep its browser out for ever, so it goes with the refusal.
-fn without_cookies(gateway: &Gateway, show: &ShowId, problem: Problem) -> Response {
-    let goes = gateway.cookies.none(show).map(|line| (SET_COOKIE, line));
-    (AppendHeaders(goes), problem).into_response()
+/// Takes pass and ticket from a browser.
+fn no_cookies(gateway: &Gateway, show: &ShowId) -> [(HeaderName, HeaderValue); 2] {
+    gateway.cookies.none(show).map(|line| (SET_COOKIE, line))
 }
 
 /// The query of a status poll.
@@ -156,8 +151,8 @@ pub(crate) async fn leave(
         .pass_of(&headers, seen.board.edition)?;
     limit::within(&*gateway.limits, Asking::Fan(pass.fan)).await?;
     give_up(&gateway, &seen, &pass).await?;
-    let goes = gateway.cookies.none(&show).map(|line| (SET_COOKIE, line));
-    Ok((StatusCode::NO_CONTENT, AppendHeaders(goes)).into_response())
+    let goes = AppendHeaders(no_cookies(&gateway, &show));
+    Ok((StatusCode::NO_CONTENT, goes).into_response())
 }
 
 /// Gives up the place of this pass.

@@ -6,12 +6,13 @@
 //!
 //! ```text
 //! free ─── passes
-//!   over ─ a challenge; whoever answers it passes
+//!   over ─ a challenge; whoever answers it passes, and so do some of those who have waited instead
 //! far ──── refused, whatever they show
 //! ```
 //!
-//! A prefix has two counts: the free one, which joins without a proof fill, and the far one, which
-//! all fill and which bounds what proofs can buy. How full the far one is makes challenges harder.
+//! A prefix has three counts: the free one, which joins without a proof fill; that of waits, which cost
+//! a program nothing, so that they reach less far than proofs; and the far one, which all fill and
+//! which bounds what proofs can buy. How full the far one is makes challenges harder.
 //!
 //! Absent on purpose: clocks and stores. Times are microseconds of whoever counts.
 
@@ -60,7 +61,9 @@ impl Rate {
 pub struct Rung {
     /// Up to here nobody is asked for anything.
     pub free: Rate,
-    /// Up to here a proof is.
+    /// Beyond that, as many as this pass who have waited.
+    pub wait: Rate,
+    /// Up to here a proof is asked for.
     pub far: Rate,
 }
 
@@ -78,6 +81,7 @@ impl Ladder {
     pub fn of(settings: &Settings) -> Self {
         let rung = |limit| Rung {
             free: Rate::of(limit, 1),
+            wait: Rate::of(limit, settings.join_wait),
             far: Rate::of(limit, settings.join_far),
         };
         Self {
@@ -86,7 +90,7 @@ impl Ladder {
         }
     }
 
-    /// The same where every join needs a proof.
+    /// The same where every join needs a proof or a wait.
     #[must_use]
     pub fn with_nothing_free(mut self) -> Self {
         for rung in &mut self.rungs {
@@ -99,10 +103,19 @@ impl Ladder {
 /// What is counted of one prefix.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Joins without a proof.
+    /// Joins that were free.
     pub free: u64,
+    /// Joins that passed because they had waited.
+    pub wait: u64,
     /// All joins.
     pub far: u64,
+}
+
+impl Count {
+    /// When all of it will be empty.
+    pub fn ends(&self) -> u64 {
+        self.free.max(self.wait).max(self.far)
+    }
 }
 
 /// What a join shows for itself.
@@ -110,10 +123,14 @@ pub struct Count {
 pub enum Shows {
     /// Nothing.
     Nothing,
+    /// It says that it has a proof, at which nobody has looked yet.
+    Claim,
+    /// A wait that is over and that nobody has shown before.
+    Wait,
     /// A proof that nobody has shown before.
     Proof,
-    /// A proof that has been used.
-    SpentProof,
+    /// A wait or a proof that has been used.
+    Spent,
 }
 
 /// What becomes of a join. Waits are in microseconds.
@@ -124,9 +141,11 @@ pub enum Entry {
         /// Joins.
         left: u64,
     },
+    /// There is room for a join with a proof, so that it is worth looking at. Nothing was counted.
+    Prove,
     /// It needs a proof, or that much patience.
     Challenge {
-        /// Until one would pass without.
+        /// Until one would pass that shows no more than this one.
         wait_us: u64,
         /// How near the prefix is to being refused, in thousandths.
         used_milli: u64,
@@ -141,7 +160,7 @@ pub enum Entry {
         /// Until one would pass.
         wait_us: u64,
     },
-    /// The proof has been used.
+    /// What it shows has been used.
     Spent,
 }
 
@@ -154,7 +173,7 @@ pub fn decide(
     counts: &mut [Count],
     shows: Shows,
 ) -> Entry {
-    if shows == Shows::SpentProof {
+    if shows == Shows::Spent {
         return Entry::Spent;
     }
     let all = match ladder.show.add(*show, now) {
@@ -163,6 +182,7 @@ pub fn decide(
     };
     let rungs = || ladder.rungs.iter().zip(counts.iter());
     let far: Vec<_> = rungs().map(|(at, is)| at.far.add(is.far, now)).collect();
+    let wait: Vec<_> = rungs().map(|(at, is)| at.wait.add(is.wait, now)).collect();
     let free: Vec<_> = rungs().map(|(at, is)| at.free.add(is.free, now)).collect();
     let used_milli = rungs().map(|(at, is)| at.far.used_milli(is.far, now));
     let used_milli = used_milli.max().unwrap_or_default();
@@ -170,18 +190,27 @@ pub fn decide(
     if let Some(wait_us) = longest(&far) {
         return Entry::TooMany { wait_us };
     }
-    let wait_us = longest(&free);
-    if let (Some(wait_us), Shows::Nothing) = (wait_us, shows) {
+    let over = longest(&free);
+    let short = match shows {
+        Shows::Claim => return Entry::Prove,
+        Shows::Nothing => over,
+        Shows::Wait => over.and_then(|_| longest(&wait)),
+        Shows::Proof | Shows::Spent => None,
+    };
+    if let Some(wait_us) = short {
         return Entry::Challenge {
             wait_us,
             used_milli,
         };
     }
     *show = all;
-    for (count, (far, free)) in counts.iter_mut().zip(far.into_iter().zip(free)) {
+    let added = far.into_iter().zip(wait).zip(free);
+    for (count, ((far, wait), free)) in counts.iter_mut().zip(added) {
         count.far = far.unwrap_or(count.far);
-        if wait_us.is_none() {
+        if over.is_none() {
             count.free = free.unwrap_or(count.free);
+        } else if shows == Shows::Wait {
+            count.wait = wait.unwrap_or(count.wait);
         }
     }
     let left = ladder.rungs.iter().zip(counts.iter());
@@ -203,6 +232,7 @@ mod tests {
             join: limit(1, 3),
             join_56: limit(2, 4),
             join_48: limit(4, 6),
+            join_wait: 1,
             join_far: 2,
             show: limit(100, 100),
             ..Settings::default()
@@ -246,10 +276,50 @@ mod tests {
                 wait_us: SECOND / 2
             }
         );
-        assert_eq!(joins(0, &mut counts, Shows::SpentProof, 1), [Entry::Spent]);
+        assert_eq!(joins(0, &mut counts, Shows::Spent, 1), [Entry::Spent]);
         // Proofs cost nobody else their free joins: those come back as if there had been none.
         assert_eq!(passed(&joins(1, &mut counts, Shows::Nothing, 2)), 1);
         assert_eq!(passed(&joins(60, &mut counts, Shows::Nothing, 9)), 3);
+    }
+
+    #[test]
+    fn waits_reach_less_far_than_proofs() {
+        let ladder = Ladder::of(&Settings {
+            join: Limit { per_s: 1, burst: 3 },
+            join_wait: 2,
+            join_far: 10,
+            ..Settings::default()
+        });
+        let (mut show, mut counts) = (0, [Count::default()]);
+        let mut ask = |shows| decide(&ladder, 1_000 * SECOND, &mut show, &mut counts, shows);
+        let waits: Vec<Entry> = (0..40).map(|_| ask(Shows::Wait)).collect();
+        let proofs: Vec<Entry> = (0..40).map(|_| ask(Shows::Proof)).collect();
+        // Three are free, six may have waited instead; of thirty all together, the rest need proofs.
+        assert_eq!((passed(&waits), passed(&proofs)), (9, 21));
+        let (wait_us, used_milli) = (SECOND / 2, 300);
+        let challenged = Entry::Challenge {
+            wait_us,
+            used_milli,
+        };
+        assert_eq!(waits[9], challenged);
+        assert!(
+            matches!(proofs[39], Entry::TooMany { .. }),
+            "{:?}",
+            proofs[39]
+        );
+    }
+
+    #[test]
+    fn whoever_says_they_have_a_proof_is_told_the_limits_first_and_not_counted() {
+        let mut counts = [Count::default()];
+        let claims = joins(0, &mut counts, Shows::Claim, 9);
+        assert_eq!(
+            (claims, counts),
+            (vec![Entry::Prove; 9], [Count::default()])
+        );
+        joins(0, &mut counts, Shows::Proof, 6);
+        let claims = joins(0, &mut counts, Shows::Claim, 1);
+        assert!(matches!(claims[..], [Entry::TooMany { .. }]), "{claims:?}");
     }
 
     #[test]

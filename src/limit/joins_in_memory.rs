@@ -1,6 +1,7 @@
 //! Joins counted in this process: the definition behind a lock, in bounded memory.
 //!
-//! Counts that are empty again are forgotten whenever their number has doubled. When there are more
+//! Counts that are empty again are forgotten whenever their number has doubled, and every few seconds:
+//! where there are as many as there may be, their number doubles no more. When there are more
 //! strangers than may be counted one by one, those who are new share a fixed number of counts: a
 //! flood of made-up addresses costs honest newcomers some of their allowance, never our memory.
 
@@ -15,12 +16,14 @@ use crate::base::ids::ShowId;
 use crate::base::limits::PROOFS_SPENT_MAX;
 use crate::limit::gcra::{Count, Entry, Ladder, Shows, decide};
 use crate::limit::prefix::{PREFIXES_MAX, Prefix};
-use crate::limit::{Joiner, Joins, Proof};
+use crate::limit::{Joiner, Joins, Showing};
 
 /// Counts that strangers share when there are too many of them.
 const SHARED_COUNTS: u64 = 65_536;
 /// How many counts there are at least before empty ones are looked for.
 const SWEEP_FROM: usize = 4_096;
+/// How long empty counts stay at most, in microseconds: a look at millions of them takes a while.
+const SWEEP_EVERY_US: u64 = 5_000_000;
 /// How long one waits whose proof cannot be remembered just now.
 const SPENT_FULL_WAIT_US: u64 = 1_000_000;
 
@@ -29,6 +32,7 @@ const SPENT_FULL_WAIT_US: u64 = 1_000_000;
 pub struct JoinsInMemory {
     ladder: Ladder,
     strangers_max: usize,
+    proofs_max: usize,
     began: Instant,
     counted: Mutex<Counted>,
 }
@@ -47,6 +51,8 @@ struct Counted {
     spent: HashMap<(ShowId, [u8; 16]), u64>,
     /// As many counts as this, and empty ones are looked for.
     sweep_at: usize,
+    /// So late, and they are looked for however many there are.
+    sweep_due: u64,
     hasher: RandomState,
 }
 
@@ -56,6 +62,7 @@ impl JoinsInMemory {
         Self {
             ladder,
             strangers_max,
+            proofs_max: PROOFS_SPENT_MAX,
             began: Instant::now(),
             counted: Mutex::default(),
         }
@@ -66,8 +73,9 @@ impl JoinsInMemory {
         // Nothing panics under this lock; if it did, the counts would still be whole.
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         counted.sweep(now);
-        let shows = counted.shows_of(now, show, joiner.proof);
-        if shows == Shows::Proof && PROOFS_SPENT_MAX <= counted.spent.len() {
+        let shows = counted.shows_of(now, show, joiner.shows);
+        let once = joiner.shows.once();
+        if once.is_some() && shows != Shows::Spent && self.proofs_max <= counted.spent.len() {
             let wait_us = SPENT_FULL_WAIT_US;
             return Entry::Busy { wait_us };
         }
@@ -89,7 +97,7 @@ impl JoinsInMemory {
             counted
                 .prefixes
                 .extend(keys.into_iter().zip(counts.iter().copied()));
-            if let Some(proof) = joiner.proof {
+            if let Some(proof) = once {
                 let until = now + proof.ttl_ms * 1_000;
                 counted.spent.insert((show.clone(), proof.id), until);
             }
@@ -104,13 +112,17 @@ impl JoinsInMemory {
 }
 
 impl Counted {
-    fn shows_of(&self, now: u64, show: &ShowId, proof: Option<Proof>) -> Shows {
-        let Some(proof) = proof else {
-            return Shows::Nothing;
+    fn shows_of(&self, now: u64, show: &ShowId, shows: Showing) -> Shows {
+        let is_spent = |id| {
+            let until = self.spent.get(&(show.clone(), id));
+            until.is_some_and(|until| now < *until)
         };
-        match self.spent.get(&(show.clone(), proof.id)) {
-            Some(until) if now < *until => Shows::SpentProof,
-            Some(_) | None => Shows::Proof,
+        match shows {
+            Showing::Nothing => Shows::Nothing,
+            Showing::Claim => Shows::Claim,
+            Showing::Wait(wait) if !is_spent(wait.id) => Shows::Wait,
+            Showing::Proof(proof) if !is_spent(proof.id) => Shows::Proof,
+            Showing::Wait(_) | Showing::Proof(_) => Shows::Spent,
         }
     }
 
@@ -124,13 +136,13 @@ impl Counted {
 
     fn sweep(&mut self, now: u64) {
         let held = self.prefixes.len().max(self.spent.len());
-        if held < self.sweep_at.max(SWEEP_FROM) {
+        if held < self.sweep_at.max(SWEEP_FROM) && now < self.sweep_due {
             return;
         }
         self.shows.retain(|_, count| now < *count);
-        self.prefixes
-            .retain(|_, count| now < count.free.max(count.far));
+        self.prefixes.retain(|_, count| now < count.ends());
         self.spent.retain(|_, until| now < *until);
+        self.sweep_due = now + SWEEP_EVERY_US;
         self.sweep_at = 2 * self.prefixes.len().max(self.spent.len());
     }
 }
@@ -145,14 +157,22 @@ impl Joins for JoinsInMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::limit::Settings;
     use crate::limit::prefix::Prefixes;
+    use crate::limit::{Proof, Settings};
     use std::net::Ipv4Addr;
 
     fn from(n: u32) -> Joiner {
         Joiner {
             from: Prefixes::of(Ipv4Addr::from(n).into()),
-            proof: None,
+            shows: Showing::Nothing,
+        }
+    }
+
+    fn proven(n: u32, ttl_ms: u64) -> Joiner {
+        let id = u128::from(n).to_be_bytes();
+        Joiner {
+            shows: Showing::Proof(Proof { id, ttl_ms }),
+            ..from(n)
         }
     }
 
@@ -167,26 +187,50 @@ mod tests {
         let held = |joins: &JoinsInMemory| joins.counted.lock().unwrap().prefixes.len();
         let bound = 1_000 + usize::try_from(SHARED_COUNTS).unwrap();
         assert!(held(&joins) <= bound, "{}", held(&joins));
-        // A burst's time later nothing of it matters.
-        for n in 0..200_000 {
-            joins.ask_at(10_000_000, &show, from(n));
-        }
+        // A burst's time later nothing of it matters, and a newcomer has a count of their own again.
+        let later = 1 + SWEEP_EVERY_US.max(10_000_000);
+        joins.ask_at(later, &show, from(1));
         let kept = joins.counted.lock().unwrap();
+        let keys: Vec<&Key> = kept.prefixes.keys().collect();
         assert!(
-            kept.prefixes.values().all(|count| 10_000_000 < count.far)
-                || kept.prefixes.len() <= bound
+            matches!(keys[..], [Key::Own(..)]),
+            "{} are held",
+            keys.len()
         );
+    }
+
+    #[test]
+    fn proofs_that_fill_the_memory_are_forgotten_in_time() {
+        let joins = JoinsInMemory {
+            proofs_max: 10_000,
+            ..JoinsInMemory::new(Ladder::of(&Settings::default()), 100_000)
+        };
+        let show = "gala".parse().unwrap();
+        // More than half of them are live when they are looked at.
+        for n in 0..10_000 {
+            let entry = joins.ask_at(1, &show, proven(n, 60_000));
+            assert!(matches!(entry, Entry::Pass { .. }), "{n}: {entry:?}");
+        }
+        let full = Entry::Busy {
+            wait_us: SPENT_FULL_WAIT_US,
+        };
+        assert_eq!(joins.ask_at(1, &show, proven(10_000, 60_000)), full);
+        // Who shows none is let in meanwhile, and a used one is told so.
+        let free = joins.ask_at(1, &show, from(20_000));
+        assert!(matches!(free, Entry::Pass { .. }), "{free:?}");
+        assert_eq!(joins.ask_at(1, &show, proven(1, 60_000)), Entry::Spent);
+        let later = joins.ask_at(60_000_001, &show, proven(10_000, 60_000));
+        assert!(matches!(later, Entry::Pass { .. }), "{later:?}");
+        assert_eq!(joins.counted.lock().unwrap().spent.len(), 1);
     }
 
     #[test]
     fn a_proof_counts_once_in_its_show_and_may_be_forgotten_in_time() {
         let joins = JoinsInMemory::new(Ladder::of(&Settings::default()), 1_000);
         let ask = |now: u64, show: &str, id: u8| {
-            let proof = Some(Proof {
-                id: [id; 16],
-                ttl_ms: 1,
-            });
-            joins.ask_at(now, &show.parse().unwrap(), Joiner { proof, ..from(1) })
+            let id = [id; 16];
+            let shows = Showing::Proof(Proof { id, ttl_ms: 1 });
+            joins.ask_at(now, &show.parse().unwrap(), Joiner { shows, ..from(1) })
         };
         assert!(matches!(ask(0, "gala", 1), Entry::Pass { .. }));
         assert_eq!(ask(0, "gala", 1), Entry::Spent);

@@ -1,8 +1,8 @@
 //! Joins counted in Redis or Valkey, for all gateways together.
 //!
-//! One script counts all joins of a show that arrive while the last call is on its way: whoever has
-//! the turn takes along those who wait. There is no task behind this. A request that is dropped while
-//! it has the turn leaves the turn free, and those it took along ask again.
+//! One script counts all joins of a show that arrive while the last call is on its way
+//! (`crate::batch`). To count twice would use up others' proofs, so a call that is on its way comes to
+//! its end, whoever hangs up.
 //!
 //! Where Redis does not answer in time, this process counts by itself, with the same limits: G
 //! gateways then let pass G times as much, and never everything.
@@ -13,14 +13,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redis::Value;
-use tokio::sync::{Mutex as Turn, oneshot};
 
-use crate::base::ids::ShowId;
-use crate::base::limits::{BATCH_MAX, BATCH_QUEUE_MAX, BATCHED_SHOWS_MAX, JOIN_LIMIT_DEADLINE_MS};
+use crate::base::ids::{ShowId, hex};
+use crate::base::limits::{BATCHED_SHOWS_MAX, JOIN_LIMIT_DEADLINE_MS};
+use crate::batch::{Ask, Batch, Failure};
 use crate::driver::redis::{Input, Redis, RedisError, Script, Settings};
 use crate::limit::gcra::{Entry, Ladder, Rate};
 use crate::limit::joins_in_memory::JoinsInMemory;
-use crate::limit::{Joiner, Joins};
+use crate::limit::{Joiner, Joins, Showing};
 use crate::telemetry::metrics;
 
 /// The script's text.
@@ -29,8 +29,6 @@ pub const TEXT: &str = include_str!("../../lua/limit/join.lua");
 const SERVERS_CLOCK: &str = "local now = time[1] * 1000000 + time[2]\n";
 /// What stands there on a test's clock.
 const TEST_CLOCK: &str = "local now = tonumber(redis.call('GET', KEYS[1] .. ':clock'))\n";
-/// How often a join is asked again that somebody else took along and did not bring back.
-const LOST_MAX: usize = 3;
 
 /// Whose time the script goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,25 +42,50 @@ pub enum CountingClock {
 /// The joins of all gateways that share a server.
 #[derive(Debug)]
 pub struct JoinsInRedis {
-    redis: Redis,
-    script: Script,
-    rates: Vec<Vec<u8>>,
-    shows: Mutex<BTreeMap<ShowId, Arc<Line>>>,
+    server: Arc<Server>,
+    shows: Mutex<BTreeMap<ShowId, Arc<Batch<Joiner>>>>,
     /// Counts where the server does not.
     own: JoinsInMemory,
 }
 
-/// Those who want to join one show.
-#[derive(Debug, Default)]
-struct Line {
-    waiting: Mutex<Vec<Waiting>>,
-    turn: Turn<()>,
+/// The server, and what it counts by.
+#[derive(Debug)]
+struct Server {
+    redis: Redis,
+    script: Script,
+    rates: Vec<Vec<u8>>,
 }
 
-#[derive(Debug)]
-struct Waiting {
-    joiner: Joiner,
-    tell: oneshot::Sender<Option<Entry>>,
+/// Why the server does not count a join.
+#[derive(Debug, Clone, Copy)]
+pub enum Silent {
+    /// Too many wait to be counted.
+    Full,
+    /// It says nothing of use in time.
+    Away,
+}
+
+impl Ask for Joiner {
+    type Answer = Entry;
+    type Error = Silent;
+}
+
+impl Failure for Silent {
+    fn overloaded() -> Self {
+        Self::Full
+    }
+
+    fn lost() -> Self {
+        Self::Away
+    }
+
+    fn foreign() -> Self {
+        Self::Away
+    }
+
+    fn alike(&self) -> Self {
+        *self
+    }
 }
 
 impl JoinsInRedis {
@@ -80,94 +103,23 @@ impl JoinsInRedis {
             CountingClock::Server => TEXT.to_owned(),
             CountingClock::Key => TEXT.replace(SERVERS_CLOCK, TEST_CLOCK),
         };
-        let rungs = ladder.rungs.iter().flat_map(|rung| [rung.free, rung.far]);
+        let rungs = ladder.rungs.iter();
+        let rungs = rungs.flat_map(|rung| [rung.free, rung.wait, rung.far]);
         let rates = std::iter::once(ladder.show).chain(rungs);
         let number = |n: u64| n.to_string().into_bytes();
         let words = |rate: Rate| [number(rate.interval_us), number(rate.tolerance_us)];
         Ok(Self {
-            redis: Redis::open(settings)?,
-            script: Script::new(&text),
-            rates: rates.flat_map(words).collect(),
+            server: Arc::new(Server {
+                redis: Redis::open(settings)?,
+                script: Script::new(&text),
+                rates: rates.flat_map(words).collect(),
+            }),
             shows: Mutex::default(),
             own: JoinsInMemory::new(ladder, strangers_max),
         })
     }
 
-    /// What the server says; none where it says nothing of use in time.
-    async fn ask_server(&self, show: &ShowId, joiner: Joiner) -> Option<Entry> {
-        let line = self.line(show);
-        for _ in 0..LOST_MAX {
-            let mut told = line.enter(joiner)?;
-            let _turn = tokio::select! {
-                biased; // an answer is better than the turn
-                answer = &mut told => match answer {
-                    Ok(entry) => return entry,
-                    Err(_) => continue, // whoever took this along has gone
-                },
-                turn = line.turn.lock() => turn,
-            };
-            // Nobody else calls now: this one has been answered, was lost, or still waits.
-            match told.try_recv() {
-                Ok(entry) => return entry,
-                Err(oneshot::error::TryRecvError::Closed) => continue,
-                Err(oneshot::error::TryRecvError::Empty) => {}
-            }
-            loop {
-                let taken = line.take();
-                metrics::batch("limit", taken.len());
-                let joiners: Vec<Joiner> = taken.iter().map(|waiting| waiting.joiner).collect();
-                let entries = self.call(show, &joiners).await;
-                for (n, waiting) in taken.into_iter().enumerate() {
-                    let entry = entries.as_ref().and_then(|entries| entries.get(n).copied());
-                    let _gone = waiting.tell.send(entry).is_err(); // does not hear it
-                }
-                match told.try_recv() {
-                    Ok(entry) => return entry,
-                    Err(oneshot::error::TryRecvError::Closed) => break,
-                    // More wait than one call takes, and stand before this one.
-                    Err(oneshot::error::TryRecvError::Empty) => {}
-                }
-            }
-        }
-        None
-    }
-
-    /// One call: what becomes of each of these.
-    async fn call(&self, show: &ShowId, joiners: &[Joiner]) -> Option<Vec<Entry>> {
-        let deadline = Duration::from_millis(JOIN_LIMIT_DEADLINE_MS);
-        let input = self.input(show, joiners);
-        let answer = self.redis.run_for_request(&self.script, &input, deadline);
-        let error = match answer.await {
-            Ok(value) => match read(value, joiners.len()) {
-                Some(entries) => return Some(entries),
-                None => "it answered something else".to_owned(),
-            },
-            Err(error) => error.to_string(),
-        };
-        // The room says so, too, and louder: here, one copes.
-        tracing::debug!("joins are counted by this process alone: {error}");
-        None
-    }
-
-    fn input(&self, show: &ShowId, joiners: &[Joiner]) -> Input {
-        let key = |what: &dyn std::fmt::Display| format!("catraca:{{{show}}}:limit:{what}");
-        let mut keys = vec![key(&"all")];
-        let mut args = self.rates.clone();
-        for joiner in joiners {
-            let prefixes = joiner.from.all();
-            keys.extend(prefixes.iter().map(|prefix| key(prefix)));
-            let ttl_ms = joiner.proof.map_or(0, |proof| proof.ttl_ms.max(1));
-            args.push(prefixes.len().to_string().into_bytes());
-            args.push(ttl_ms.to_string().into_bytes());
-            if let Some(proof) = joiner.proof {
-                let id = u128::from_be_bytes(proof.id);
-                keys.push(key(&format_args!("proof:{id:032x}")));
-            }
-        }
-        Input { keys, args }
-    }
-
-    fn line(&self, show: &ShowId) -> Arc<Line> {
+    fn batch(&self, show: &ShowId) -> Arc<Batch<Joiner>> {
         // Nothing panics under this lock; if it did, the map would still be whole.
         let mut shows = self.shows.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = shows.get(show) {
@@ -181,38 +133,69 @@ impl JoinsInRedis {
     }
 }
 
-impl Line {
-    /// Waits; none where too many do.
-    fn enter(&self, joiner: Joiner) -> Option<oneshot::Receiver<Option<Entry>>> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        if BATCH_QUEUE_MAX <= waiting.len() {
-            metrics::batch_refused("limit");
-            return None;
-        }
-        let (tell, told) = oneshot::channel();
-        waiting.push(Waiting { joiner, tell });
-        Some(told)
+impl Server {
+    /// One call: what becomes of each of these.
+    async fn call(&self, show: &ShowId, joiners: &[Joiner]) -> Result<Vec<Entry>, Silent> {
+        metrics::batch("limit", joiners.len());
+        let deadline = Duration::from_millis(JOIN_LIMIT_DEADLINE_MS);
+        let input = self.input(show, joiners);
+        let answer = self.redis.run_for_request(&self.script, &input, deadline);
+        let error = match answer.await {
+            Ok(value) => match read(value, joiners.len()) {
+                Some(entries) => return Ok(entries),
+                None => "it answered something else".to_owned(),
+            },
+            Err(error) => error.to_string(),
+        };
+        // The room says so, too, and louder: here, one copes.
+        tracing::debug!("joins are counted by this process alone: {error}");
+        Err(Silent::Away)
     }
 
-    /// The first who wait, and are still there.
-    fn take(&self) -> Vec<Waiting> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.retain(|one| !one.tell.is_closed());
-        let most = waiting.len().min(BATCH_MAX);
-        waiting.drain(..most).collect()
+    fn input(&self, show: &ShowId, joiners: &[Joiner]) -> Input {
+        let key = |what: &dyn std::fmt::Display| format!("catraca:{{{show}}}:limit:{what}");
+        let mut keys = vec![key(&"all")];
+        let mut args = self.rates.clone();
+        for joiner in joiners {
+            let prefixes = joiner.from.all();
+            keys.extend(prefixes.iter().map(|prefix| key(prefix)));
+            let once = joiner.shows.once();
+            let ttl_ms = once.map_or(0, |proof| proof.ttl_ms.max(1));
+            args.push(prefixes.len().to_string().into_bytes());
+            args.push(word(joiner.shows).into());
+            args.push(ttl_ms.to_string().into_bytes());
+            if let Some(proof) = once {
+                keys.push(key(&format_args!("proof:{}", hex(&proof.id))));
+            }
+        }
+        Input { keys, args }
     }
 }
 
 #[async_trait]
 impl Joins for JoinsInRedis {
     async fn ask(&self, show: &ShowId, joiner: Joiner) -> Entry {
-        match self.ask_server(show, joiner).await {
-            Some(entry) => entry,
-            None => {
-                metrics::joins_counted_alone();
-                self.own.ask(show, joiner).await
-            }
+        let (server, id) = (Arc::clone(&self.server), show.clone());
+        let call = |joiners: Vec<Joiner>| async move { server.call(&id, &joiners).await };
+        let silent = match self.batch(show).ask_once(joiner, call).await {
+            Ok(entry) => return entry,
+            Err(silent) => silent,
+        };
+        if let Silent::Full = silent {
+            metrics::batch_refused("limit");
         }
+        metrics::joins_counted_alone();
+        self.own.ask(show, joiner).await
+    }
+}
+
+/// What the script calls what a join shows.
+fn word(shows: Showing) -> &'static str {
+    match shows {
+        Showing::Nothing => "nothing",
+        Showing::Claim => "claim",
+        Showing::Wait(_) => "wait",
+        Showing::Proof(_) => "proof",
     }
 }
 
@@ -223,6 +206,7 @@ fn read(value: Value, joins: usize) -> Option<Vec<Entry>> {
         .into_iter()
         .map(|(word, first, second)| match word.as_str() {
             "pass" => Some(Entry::Pass { left: first }),
+            "prove" => Some(Entry::Prove),
             "challenge" => Some(Entry::Challenge {
                 wait_us: first,
                 used_milli: second,

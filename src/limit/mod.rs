@@ -66,11 +66,34 @@ pub trait Limiter: Send + Sync + Debug {
 pub struct Joiner {
     /// Where they come from.
     pub from: Prefixes,
-    /// The proof that they show, already verified.
-    pub proof: Option<Proof>,
+    /// What they show for themselves.
+    pub shows: Showing,
 }
 
-/// A proof that counts once.
+/// What a join shows, and which one it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Showing {
+    /// Nothing.
+    Nothing,
+    /// A proof that is verified only where the limits leave room for it: verifying costs.
+    Claim,
+    /// That it has waited, already verified.
+    Wait(Proof),
+    /// The answer to a challenge, already verified.
+    Proof(Proof),
+}
+
+impl Showing {
+    /// What counts once of it.
+    pub fn once(self) -> Option<Proof> {
+        match self {
+            Self::Nothing | Self::Claim => None,
+            Self::Wait(proof) | Self::Proof(proof) => Some(proof),
+        }
+    }
+}
+
+/// A wait or an answer that counts once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Proof {
     /// Which one it is.
@@ -82,8 +105,9 @@ pub struct Proof {
 /// Counts joins, across gateways where these share a store.
 #[async_trait]
 pub trait Joins: Send + Sync + Debug {
-    /// Counts one join of a show, and says what becomes of it; spends its proof if it passes. It
-    /// always answers: where the store is away, this process counts by itself.
+    /// Counts one join of a show, and says what becomes of it; spends what it shows if it passes. It
+    /// always answers: where the store is away, this process counts by itself. A claim is told the
+    /// limits, or [`Entry::Prove`], and is not counted.
     async fn ask(&self, show: &ShowId, joiner: Joiner) -> Entry;
 }
 

@@ -35,6 +35,9 @@ pub struct Settings {
     pub join_56: Limit,
     /// The same of a /48: a site, or a provider's whole town.
     pub join_48: Limit,
+    /// How many times as many as for free pass beside these because they have waited: a wait costs a
+    /// program nothing.
+    pub join_wait: u32,
     /// How many times as much as with none of these passes with proofs; beyond, joins are refused.
     pub join_far: u32,
     /// Joins of one show from everywhere: what the room behind it should have to bear.
@@ -55,6 +58,7 @@ impl Default for Settings {
             join: limit(10, 60),
             join_56: limit(40, 240),
             join_48: limit(160, 960),
+            join_wait: 1,
             join_far: 20,
             show: limit(100_000, 200_000),
             fan: limit(4, 20),
@@ -102,6 +106,12 @@ impl Settings {
         if !JOIN_FAR.contains(&self.join_far) {
             let (far, least, most) = (self.join_far, JOIN_FAR.start(), JOIN_FAR.end());
             return Err(format!("limits.join_far ({far}) must be {least} to {most}"));
+        }
+        if !(1..=self.join_far).contains(&self.join_wait) {
+            let (wait, far) = (self.join_wait, self.join_far);
+            return Err(format!(
+                "limits.join_wait ({wait}) must be 1 to limits.join_far ({far})"
+            ));
         }
         Ok(())
     }
@@ -158,6 +168,20 @@ mod tests {
                     ..good
                 },
                 "limits.join_far (1)",
+            ),
+            (
+                Settings {
+                    join_wait: 0,
+                    ..good
+                },
+                "limits.join_wait (0)",
+            ),
+            (
+                Settings {
+                    join_wait: 21,
+                    ..good
+                },
+                "limits.join_wait (21)",
             ),
         ] {
             let says = settings.check().unwrap_err();

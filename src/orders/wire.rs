@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use sha2::{Digest, Sha256};
 
-use crate::base::ids::{FanId, HoldId};
+use crate::base::ids::{FanId, HoldId, hex};
 use crate::base::limits::{
     EMAIL_BYTES_MAX, PAYMENT_TOKEN_BYTES_MAX, SEAT_NAME_BYTES_MAX, SEATS_PER_HOLD_MAX,
 };
@@ -205,15 +205,11 @@ pub(super) fn key(
         ));
     };
     let asked = serde_json::to_vec(asked).expect("bodies that were read can be written");
-    let fingerprint = Sha256::digest(&asked);
     Ok(Some(Key {
         fan,
         route,
         key: key.to_owned(),
-        fingerprint: fingerprint
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect(),
+        fingerprint: hex(&Sha256::digest(&asked)),
     }))
 }
 

@@ -1,36 +1,19 @@
-//! Group commit: many requests, one command.
+//! What many fans ask a room at once: each kind of question is gathered into one command.
 //!
-//! One call of a kind is in flight for a show; whatever arrives meanwhile is the next batch. No
-//! timer: an idle room answers at once, a busy one in batches as large as the store is slow.
-//!
-//! ```text
-//! ask ── nobody drives? ── drive: own + queued ── call ── answer all ── pass the turn on
-//!     └─ queue and wait for the answer, or for the turn
-//! ```
-//!
-//! No task stands behind this: the waiting requests drive. A request that is dropped may have been
-//! driving, or may just have been given the turn. So the turn is a value: wherever it is dropped, it
-//! goes to the next in the queue. And what a dropped driver took from the queue goes back to its
-//! front, to be asked again.
+//! `crate::batch` gathers; here stand the kinds, and what each says to the room.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-use tokio::sync::oneshot;
+use std::sync::Arc;
 
 use crate::base::ids::FanId;
-use crate::base::limits::{BATCH_MAX, BATCH_QUEUE_MAX};
+use crate::batch::{Ask, Batch, Failure};
 use crate::room::model::command::{
     Checked, Claimed, Command, Joined, Joining, Origin, Outcome, Restored, Restoring, Touched,
 };
-use crate::room::{StoreError, foreign};
+use crate::room::{Away, StoreError, foreign};
 use crate::telemetry::metrics;
 
-/// A question that can be asked together with others of its kind.
-pub(super) trait Ask: Copy + Send {
-    /// What one of them is answered.
-    type Answer: Send;
-
+/// A question to a room.
+pub(super) trait Question: Ask<Error = StoreError> {
     /// The word for the kind.
     const KIND: &'static str;
 
@@ -39,15 +22,71 @@ pub(super) trait Ask: Copy + Send {
 
     /// The answers in the order of the asks; none if the outcome is of another kind.
     fn answers(outcome: Outcome) -> Option<Vec<Self::Answer>>;
+}
 
-    /// The same question, when it may have been asked already.
-    fn again(self) -> Self {
-        self
+impl Failure for StoreError {
+    fn overloaded() -> Self {
+        Self::Overloaded
     }
+
+    fn lost() -> Self {
+        Self::Unavailable(anyhow::anyhow!("batch was lost").into())
+    }
+
+    fn foreign() -> Self {
+        foreign()
+    }
+
+    fn alike(&self) -> Self {
+        match self {
+            Self::Unfenced => Self::Unfenced,
+            Self::Overloaded => Self::Overloaded,
+            Self::Unavailable(away) => Self::Unavailable(Away {
+                outage: away.outage,
+                failure: anyhow::anyhow!("{:#}", away.failure),
+            }),
+            Self::Corrupt(source) => Self::Corrupt(anyhow::anyhow!("{source:#}")),
+        }
+    }
+}
+
+/// Asks a room, together with whoever else asks it this. `send` applies a command to it.
+///
+/// # Errors
+/// See [`StoreError`].
+pub(super) async fn ask<Q: Question, F>(
+    batch: &Arc<Batch<Q>>,
+    question: Q,
+    send: impl FnOnce(Command) -> F,
+) -> Result<Q::Answer, StoreError>
+where
+    F: Future<Output = Result<Outcome, StoreError>>,
+{
+    let call = |asks: Vec<Q>| async move {
+        metrics::batch(Q::KIND, asks.len());
+        let outcome = send(Q::command(asks)).await?;
+        Q::answers(outcome).ok_or_else(foreign)
+    };
+    let answer = batch.ask(question, call).await;
+    if let Err(StoreError::Overloaded) = answer {
+        metrics::batch_refused(Q::KIND);
+    }
+    answer
 }
 
 impl Ask for Joining {
     type Answer = Joined;
+    type Error = StoreError;
+
+    fn again(self) -> Self {
+        Self {
+            origin: Origin::Known,
+            ..self
+        }
+    }
+}
+
+impl Question for Joining {
     const KIND: &'static str = "join";
 
     fn command(asks: Vec<Self>) -> Command {
@@ -61,17 +100,14 @@ impl Ask for Joining {
             None
         }
     }
-
-    fn again(self) -> Self {
-        Self {
-            origin: Origin::Known,
-            ..self
-        }
-    }
 }
 
 impl Ask for Restoring {
     type Answer = Restored;
+    type Error = StoreError;
+}
+
+impl Question for Restoring {
     const KIND: &'static str = "restore";
 
     fn command(asks: Vec<Self>) -> Command {
@@ -93,6 +129,10 @@ pub(super) struct Claiming(pub(super) FanId);
 
 impl Ask for Claiming {
     type Answer = Claimed;
+    type Error = StoreError;
+}
+
+impl Question for Claiming {
     const KIND: &'static str = "claim";
 
     fn command(asks: Vec<Self>) -> Command {
@@ -116,6 +156,10 @@ pub(super) struct Checking(pub(super) FanId);
 
 impl Ask for Checking {
     type Answer = Checked;
+    type Error = StoreError;
+}
+
+impl Question for Checking {
     const KIND: &'static str = "check";
 
     fn command(asks: Vec<Self>) -> Command {
@@ -139,6 +183,10 @@ pub(super) struct Touching(pub(super) FanId);
 
 impl Ask for Touching {
     type Answer = Touched;
+    type Error = StoreError;
+}
+
+impl Question for Touching {
     const KIND: &'static str = "touch";
 
     fn command(asks: Vec<Self>) -> Command {
@@ -152,192 +200,6 @@ impl Ask for Touching {
             Some(answers)
         } else {
             None
-        }
-    }
-}
-
-/// Those who wait to ask the same kind of question of the same show.
-pub(super) struct Batch<A: Ask> {
-    queue: Mutex<Queue<A>>,
-}
-
-struct Queue<A: Ask> {
-    waiting: VecDeque<Waiting<A>>,
-    /// Somebody drives, or has just been given the turn.
-    driven: bool,
-}
-
-struct Waiting<A: Ask> {
-    ask: A,
-    tell: oneshot::Sender<Told<A>>,
-}
-
-enum Told<A: Ask> {
-    Answer(Result<A::Answer, StoreError>),
-    /// Nobody has asked for you yet: you drive, with this question of yours.
-    Turn(Turn<A>, A),
-}
-
-impl<A: Ask> Default for Batch<A> {
-    fn default() -> Self {
-        Self {
-            queue: Mutex::new(Queue {
-                waiting: VecDeque::new(),
-                driven: false,
-            }),
-        }
-    }
-}
-
-impl<A: Ask> Batch<A> {
-    /// Asks, together with whoever else is asking. `call` applies a command to the show's room; it is
-    /// used only if it falls to this request to drive.
-    pub(super) async fn ask<F>(
-        self: &Arc<Self>,
-        ask: A,
-        call: impl FnOnce(Command) -> F,
-    ) -> Result<A::Answer, StoreError>
-    where
-        F: Future<Output = Result<Outcome, StoreError>>,
-    {
-        let (turn, ask) = match self.enter(ask)? {
-            Entered::Drives(turn) => (turn, ask),
-            Entered::Waits(told) => match told.await {
-                Ok(Told::Answer(answer)) => return answer,
-                Ok(Told::Turn(turn, ask)) => (turn, ask),
-                // Only a driver that panicked loses those it took along.
-                Err(_) => {
-                    return Err(StoreError::Unavailable(
-                        anyhow::anyhow!("batch was lost").into(),
-                    ));
-                }
-            },
-        };
-        let mut flight = turn.take_off(ask);
-        let asks = flight.asks();
-        metrics::batch(A::KIND, asks.len());
-        let outcome = call(A::command(asks)).await;
-        flight.land(outcome)
-    }
-
-    fn enter(self: &Arc<Self>, ask: A) -> Result<Entered<A>, StoreError> {
-        let mut queue = self.lock();
-        if !queue.driven {
-            queue.driven = true;
-            return Ok(Entered::Drives(Turn(Arc::clone(self))));
-        }
-        if BATCH_QUEUE_MAX <= queue.waiting.len() {
-            metrics::batch_refused(A::KIND);
-            return Err(StoreError::Overloaded);
-        }
-        let (tell, told) = oneshot::channel();
-        queue.waiting.push_back(Waiting { ask, tell });
-        Ok(Entered::Waits(told))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queue<A>> {
-        // Nothing panics under this lock; if it did, the queue would still be whole.
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-enum Entered<A: Ask> {
-    Drives(Turn<A>),
-    Waits(oneshot::Receiver<Told<A>>),
-}
-
-/// The right to drive. There is one at a time; dropped, it goes to the first who still waits.
-struct Turn<A: Ask>(Arc<Batch<A>>);
-
-impl<A: Ask> Turn<A> {
-    fn take_off(self, own: A) -> Flight<A> {
-        let mut queue = self.0.lock();
-        let mut taken = Vec::new();
-        while taken.len() + 1 < BATCH_MAX
-            && let Some(next) = queue.waiting.pop_front()
-        {
-            if !next.tell.is_closed() {
-                taken.push(next);
-            }
-        }
-        drop(queue);
-        Flight {
-            own,
-            taken,
-            turn: self,
-        }
-    }
-}
-
-impl<A: Ask> Drop for Turn<A> {
-    fn drop(&mut self) {
-        let heir = {
-            let mut queue = self.0.lock();
-            queue.waiting.retain(|waiting| !waiting.tell.is_closed());
-            let heir = queue.waiting.pop_front();
-            queue.driven = heir.is_some();
-            heir
-        };
-        if let Some(Waiting { ask, tell }) = heir {
-            // Told after the lock is free: if the heir has gone, the turn is dropped here and now,
-            // and goes to the next.
-            drop(tell.send(Told::Turn(Turn(Arc::clone(&self.0)), ask)));
-        }
-    }
-}
-
-/// A call on its way, and those it asks for.
-struct Flight<A: Ask> {
-    own: A,
-    taken: Vec<Waiting<A>>,
-    turn: Turn<A>,
-}
-
-impl<A: Ask> Flight<A> {
-    fn asks(&self) -> Vec<A> {
-        std::iter::once(self.own)
-            .chain(self.taken.iter().map(|waiting| waiting.ask))
-            .collect()
-    }
-
-    /// Tells everybody the outcome, and returns the driver's own answer.
-    fn land(&mut self, outcome: Result<Outcome, StoreError>) -> Result<A::Answer, StoreError> {
-        let taken = std::mem::take(&mut self.taken);
-        let answers = outcome.and_then(|outcome| {
-            A::answers(outcome)
-                .filter(|answers| answers.len() == taken.len() + 1)
-                .ok_or_else(foreign)
-        });
-        match answers {
-            Ok(answers) => {
-                let mut answers = answers.into_iter();
-                let own = answers.next().ok_or_else(foreign);
-                for (waiting, answer) in taken.into_iter().zip(answers) {
-                    // Who has gone does not hear it.
-                    drop(waiting.tell.send(Told::Answer(Ok(answer))));
-                }
-                own
-            }
-            Err(error) => {
-                for waiting in taken {
-                    drop(waiting.tell.send(Told::Answer(Err(error.alike()))));
-                }
-                Err(error)
-            }
-        }
-    }
-}
-
-impl<A: Ask> Drop for Flight<A> {
-    /// A call that was dropped on its way may have reached the store. Those it asked for go back to
-    /// the front, to be asked again; then the turn is dropped, and goes to the first of them.
-    fn drop(&mut self) {
-        let mut queue = self.turn.0.lock();
-        for waiting in std::mem::take(&mut self.taken).into_iter().rev() {
-            queue.waiting.push_front(Waiting {
-                ask: waiting.ask.again(),
-                tell: waiting.tell,
-            });
         }
     }
 }

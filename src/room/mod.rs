@@ -28,7 +28,8 @@ use crate::base::ids::{FanId, Number, ShowId};
 use crate::base::limits::BATCHED_SHOWS_MAX;
 use crate::base::outage::Outage;
 use crate::base::time::Timestamp;
-use crate::room::batch::{Batch, Checking, Claiming, Touching};
+use crate::batch::Batch;
+use crate::room::batch::{Checking, Claiming, Touching};
 use crate::room::draw::Seed;
 use crate::room::model::command::{
     AfterRevoke, Board, Checked, Claimed, Command, Configure, Configured, Consumed, DrawOpened,
@@ -104,21 +105,6 @@ impl From<anyhow::Error> for Away {
     }
 }
 
-impl StoreError {
-    /// The same error for somebody else who asked in the same batch.
-    fn alike(&self) -> Self {
-        match self {
-            Self::Unfenced => Self::Unfenced,
-            Self::Overloaded => Self::Overloaded,
-            Self::Unavailable(away) => Self::Unavailable(Away {
-                outage: away.outage,
-                failure: anyhow::anyhow!("{:#}", away.failure),
-            }),
-            Self::Corrupt(source) => Self::Corrupt(anyhow::anyhow!("{source:#}")),
-        }
-    }
-}
-
 /// An outcome that does not answer its command.
 fn foreign() -> StoreError {
     StoreError::Corrupt(anyhow::anyhow!("the outcome is not of the command's kind"))
@@ -165,28 +151,25 @@ impl Rooms {
     /// A fan asks for a number. Batched.
     pub async fn join(&self, show: &ShowId, joining: Joining) -> Result<Joined, StoreError> {
         let batches = self.batches(show);
-        batches
-            .join
-            .ask(joining, |command| self.send(show, command))
-            .await
+        batch::ask(&batches.join, joining, |command| self.send(show, command)).await
     }
 
     /// A called fan shows up, or asks how they stand. Batched.
     pub async fn claim(&self, show: &ShowId, fan: FanId) -> Result<Claimed, StoreError> {
         let batches = self.batches(show);
-        batches
-            .claim
-            .ask(Claiming(fan), |command| self.send(show, command))
-            .await
+        batch::ask(&batches.claim, Claiming(fan), |command| {
+            self.send(show, command)
+        })
+        .await
     }
 
     /// Whether a fan has a live, claimed admission. Batched.
     pub async fn check(&self, show: &ShowId, fan: FanId) -> Result<Checked, StoreError> {
         let batches = self.batches(show);
-        batches
-            .check
-            .ask(Checking(fan), |command| self.send(show, command))
-            .await
+        batch::ask(&batches.check, Checking(fan), |command| {
+            self.send(show, command)
+        })
+        .await
     }
 
     /// A fan whom the room does not know shows a pass. Batched.
@@ -196,19 +179,19 @@ impl Rooms {
         restoring: Restoring,
     ) -> Result<Restored, StoreError> {
         let batches = self.batches(show);
-        batches
-            .restore
-            .ask(restoring, |command| self.send(show, command))
-            .await
+        batch::ask(&batches.restore, restoring, |command| {
+            self.send(show, command)
+        })
+        .await
     }
 
     /// With presence: a fan near their turn shows that they are there. Batched.
     pub async fn touch(&self, show: &ShowId, fan: FanId) -> Result<Touched, StoreError> {
         let batches = self.batches(show);
-        batches
-            .touch
-            .ask(Touching(fan), |command| self.send(show, command))
-            .await
+        batch::ask(&batches.touch, Touching(fan), |command| {
+            self.send(show, command)
+        })
+        .await
     }
 
     /// The draw is due: settles who takes part.

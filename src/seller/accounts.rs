@@ -1,16 +1,17 @@
 //! Whose account a token names, with the keys that the shop publishes.
 //!
 //! Keys are kept and read anew when they are old, or when a token names one that is not among them:
-//! the shop may have changed them. One request reads them, the others wait for it or go by those
-//! that are there; and nobody reads them more often than every few seconds, whatever tokens name.
-//! Keys that cannot be read anew count for a while. Then nobody has an account, and joins with one are
+//! the shop may have changed them. One task reads them, and lives on when whoever began it has hung
+//! up; nobody reads them more often than every few seconds, whatever tokens name. Meanwhile everybody
+//! goes by the keys that are there, and waits only where none are, or not the one that is named. Keys
+//! that cannot be read anew count for a while. Then nobody has an account, and joins with one are
 //! told to come again: never is a token believed that was not verified.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::anyhow;
-use tokio::sync::Mutex;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::base::ids::ShowId;
@@ -34,11 +35,26 @@ pub enum NoAccount {
 /// The accounts of a shop.
 #[derive(Debug)]
 pub struct Accounts {
-    source: Arc<dyn Source>,
     settings: Settings,
-    kept: RwLock<Option<Kept>>,
-    /// When and how the keys were last asked for. Whoever has it is the one who asks.
-    asked: Mutex<Option<(Instant, Result<(), String>)>>,
+    shop: Arc<Shop>,
+}
+
+/// What is known of a shop.
+#[derive(Debug)]
+struct Shop {
+    source: Arc<dyn Source>,
+    /// Held for a moment, never while anything is waited for.
+    known: Mutex<Known>,
+    /// Whether its keys are being read.
+    is_read: watch::Sender<bool>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    kept: Option<Kept>,
+    asked_at: Option<Instant>,
+    /// Why the keys could not be read last; none where they could.
+    failure: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -50,11 +66,14 @@ struct Kept {
 impl Accounts {
     /// Accounts by the keys of this source. Nobody is asked yet.
     pub fn new(source: Arc<dyn Source>, settings: Settings) -> Self {
+        let (is_read, _) = watch::channel(false);
         Self {
-            source,
             settings,
-            kept: RwLock::default(),
-            asked: Mutex::default(),
+            shop: Arc::new(Shop {
+                source,
+                known: Mutex::default(),
+                is_read,
+            }),
         }
     }
 
@@ -84,103 +103,143 @@ impl Accounts {
             audiences: if named.is_empty() { &own } else { &named },
             issuer: Some(self.settings.issuer.as_str()).filter(|issuer| !issuer.is_empty()),
         };
-        let fresh = Duration::from_millis(self.settings.refresh_ms);
-        let mut kept = self.kept();
-        if kept
-            .as_ref()
-            .is_none_or(|kept| fresh <= kept.read_at.elapsed())
-        {
-            self.read_anew(kept.as_ref()).await;
-            kept = self.kept();
+        if self.are_old() {
+            self.shop.read_anew();
         }
-        let keys = self.usable(kept).await?;
+        let keys = match self.usable() {
+            Some(keys) => keys,
+            None => self.wait_for_keys().await?,
+        };
         match keys.account(token, &expected, now) {
             Ok(account) => Ok(account),
             Err(AccountError::Refused) => Err(NoAccount::Refused),
             Err(AccountError::UnknownKey) => {
-                self.read_anew(self.kept().as_ref()).await;
-                self.last_failure().await?;
-                let keys = self.usable(self.kept()).await?;
+                self.shop.read_anew();
+                let keys = self.wait_for_keys().await?;
                 keys.account(token, &expected, now)
                     .map_err(|_| NoAccount::Refused)
             }
         }
     }
 
-    fn kept(&self) -> Option<Kept> {
-        // Nothing panics under this lock; if it did, what is kept would still be whole.
-        let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
-        kept.clone()
+    /// Whether it is time to read the keys anew.
+    fn are_old(&self) -> bool {
+        let fresh = Duration::from_millis(self.settings.refresh_ms);
+        let known = self.shop.known();
+        known
+            .kept
+            .as_ref()
+            .is_none_or(|kept| fresh <= kept.read_at.elapsed())
     }
 
     /// Keys that count.
-    async fn usable(&self, kept: Option<Kept>) -> Result<Arc<SellerKeys>, NoAccount> {
+    fn usable(&self) -> Option<Arc<SellerKeys>> {
         let max_age = Duration::from_millis(self.settings.keys_max_age_ms);
-        match kept.filter(|kept| kept.read_at.elapsed() < max_age) {
-            Some(kept) => Ok(kept.keys),
-            None => {
-                self.last_failure().await?;
-                Err(NoAccount::Away(anyhow!("they are too old")))
+        let known = self.shop.known();
+        let kept = known.kept.as_ref();
+        let kept = kept.filter(|kept| kept.read_at.elapsed() < max_age)?;
+        Some(Arc::clone(&kept.keys))
+    }
+
+    /// What the shop says last, once nobody reads it any more.
+    async fn wait_for_keys(&self) -> Result<Arc<SellerKeys>, NoAccount> {
+        let mut is_read = self.shop.is_read.subscribe();
+        // The sender is there as long as we are, so the wait has no other end.
+        let _ended = is_read.wait_for(|is_read| !is_read).await.is_ok();
+        if let Some(why) = &self.shop.known().failure {
+            return Err(NoAccount::Away(anyhow!("{why}")));
+        }
+        self.usable()
+            .ok_or_else(|| NoAccount::Away(anyhow!("they are too old")))
+    }
+}
+
+impl Shop {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        // Nothing panics under this lock; if it did, what is known would still be whole.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to read the keys, unless somebody does so, or has a moment ago.
+    fn read_anew(self: &Arc<Self>) {
+        let asked_at = Instant::now();
+        {
+            let mut known = self.known();
+            let pause = Duration::from_millis(SELLER_PAUSE_MS);
+            let was_just_asked = known.asked_at.is_some_and(|at| at.elapsed() < pause);
+            if was_just_asked || self.is_read.send_replace(true) {
+                return;
             }
+            known.asked_at = Some(asked_at);
         }
+        let shop = Arc::clone(self);
+        tokio::spawn(async move {
+            let reading = Reading(shop);
+            reading.0.read(asked_at).await;
+        });
     }
 
-    async fn last_failure(&self) -> Result<(), NoAccount> {
-        match &*self.asked.lock().await {
-            Some((_, Err(why))) => Err(NoAccount::Away(anyhow!("{why}"))),
-            Some((_, Ok(()))) | None => Ok(()),
-        }
-    }
-
-    /// Reads the keys, unless somebody has done so since `seen`, or a moment ago.
-    async fn read_anew(&self, seen: Option<&Kept>) {
-        let mut asked = self.asked.lock().await;
-        let is_newer = |kept: Kept| seen.is_none_or(|seen| seen.read_at < kept.read_at);
-        let pause = Duration::from_millis(SELLER_PAUSE_MS);
-        let was_just_asked = asked.as_ref().is_some_and(|(at, _)| at.elapsed() < pause);
-        if was_just_asked || self.kept().is_some_and(is_newer) {
-            return;
-        }
-        let read_at = Instant::now();
+    async fn read(&self, read_at: Instant) {
         let read = match self.source.read().await {
             Ok(text) => SellerKeys::read(&text).map_err(|what| format!("the JWKS: {what}")),
             Err(error) => Err(format!("{error:#}")),
         };
-        let outcome = match read {
+        metrics::seller_keys(if read.is_ok() { "read" } else { "unread" });
+        let mut known = self.known();
+        match read {
             Ok(keys) => {
                 let keys = Arc::new(keys);
-                let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
-                *kept = Some(Kept { keys, read_at });
-                Ok(())
+                known.kept = Some(Kept { keys, read_at });
+                known.failure = None;
             }
             Err(why) => {
                 tracing::warn!("the keys of the shop cannot be read: {why}");
-                Err(why)
+                known.failure = Some(why);
             }
-        };
-        metrics::seller_keys(if outcome.is_ok() { "read" } else { "unread" });
-        *asked = Some((read_at, outcome));
+        }
+    }
+}
+
+/// The keys are being read. Dropped, also by a panic, they are not any more, and who waits goes on.
+struct Reading(Arc<Shop>);
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.0.is_read.send_replace(false);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Mutex as StdMutex;
 
     use jsonwebtoken::jwk::Jwk;
     use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+    use tokio::sync::Semaphore;
 
-    #[derive(Debug, Default)]
-    struct Shop {
-        says: StdMutex<Option<String>>,
-        asked: StdMutex<u32>,
+    /// A shop that says what it is told to, once it is let.
+    #[derive(Debug)]
+    struct Web {
+        says: Mutex<Option<String>>,
+        asked: Mutex<u32>,
+        answers: Semaphore,
+    }
+
+    impl Web {
+        fn new(answers: usize) -> Arc<Self> {
+            Arc::new(Self {
+                says: Mutex::default(),
+                asked: Mutex::default(),
+                answers: Semaphore::new(answers),
+            })
+        }
     }
 
     #[async_trait::async_trait]
-    impl Source for Shop {
+    impl Source for Web {
         async fn read(&self) -> anyhow::Result<Vec<u8>> {
             *self.asked.lock().unwrap() += 1;
+            self.answers.acquire().await.unwrap().forget();
             let says = self.says.lock().unwrap().clone();
             says.map(String::into_bytes)
                 .ok_or_else(|| anyhow!("nobody is there"))
@@ -189,7 +248,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn whatever_tokens_name_the_shop_is_asked_seldom() {
-        let shop = Arc::new(Shop::default());
+        let shop = Web::new(100);
         let accounts = Accounts::new(shop.clone(), Settings::default());
         let ask = async || {
             let show = "gala".parse().unwrap();
@@ -228,7 +287,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn keys_rotate_and_count_for_a_while_where_the_shop_is_away() {
-        let shop = Arc::new(Shop::default());
+        let shop = Web::new(100);
         let accounts = Accounts::new(shop.clone(), Settings::default());
         let ask = async |token: &str| {
             let show = "gala".parse().unwrap();
@@ -249,5 +308,39 @@ mod tests {
         assert_eq!(ask(&second).await.unwrap().subject, "ana");
         advance(Settings::default().keys_max_age_ms).await;
         assert!(matches!(ask(&second).await, Err(NoAccount::Away(_))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_shop_delays_nobody_whose_key_is_known_and_is_asked_once() {
+        let shop = Web::new(1);
+        let accounts = Arc::new(Accounts::new(shop.clone(), Settings::default()));
+        let show: ShowId = "gala".parse().unwrap();
+        let now = Timestamp::from_unix_seconds(1);
+        let asked = || *shop.asked.lock().unwrap();
+        let (set, token) = signed("a", 1);
+        *shop.says.lock().unwrap() = Some(set);
+        let first = accounts.account(&token, &show, now).await;
+        assert_eq!(first.unwrap().subject, "ana");
+        // The shop hangs from now on.
+        tokio::time::advance(Duration::from_millis(Settings::default().refresh_ms)).await;
+        let moment = Duration::from_millis(1);
+        for _ in 0..50 {
+            let served = tokio::time::timeout(moment, accounts.account(&token, &show, now)).await;
+            assert_eq!(served.expect("at once").unwrap().subject, "ana");
+        }
+        tokio::time::advance(Duration::from_millis(SELLER_PAUSE_MS)).await;
+        // Who names a key that nobody knows waits for the same answer, and may hang up.
+        let (new_set, new_token) = signed("b", 2);
+        for _ in 0..50 {
+            let waits = accounts.account(&new_token, &show, now);
+            tokio::time::timeout(moment, waits).await.unwrap_err();
+        }
+        assert_eq!(asked(), 2);
+        *shop.says.lock().unwrap() = Some(new_set);
+        let waits = tokio::spawn(async move { accounts.account(&new_token, &show, now).await });
+        tokio::time::sleep(moment).await;
+        shop.answers.add_permits(1);
+        assert_eq!(waits.await.unwrap().unwrap().subject, "ana");
+        assert_eq!(asked(), 2);
     }
 }

@@ -19,7 +19,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::base::ids::{Edition, ShowId};
+use crate::base::ids::{Edition, ShowId, hex, parse_hex};
 use crate::base::limits::TOKEN_BYTES_MAX;
 use crate::base::time::Timestamp;
 use crate::token::encode;
@@ -149,14 +149,9 @@ fn secret(ring: &KeyRing) -> String {
     encode(&ring.short_lived("challenge"))
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// The first 128 bits of a signature in hexadecimal.
 fn first_16(signature: &str) -> Option<[u8; 16]> {
-    let digits = signature.get(..32)?;
-    u128::from_str_radix(digits, 16).ok().map(u128::to_be_bytes)
+    parse_hex(signature.get(..32)?)
 }
 
 /// Works an answer out, as a client does.

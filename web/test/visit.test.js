@@ -25,12 +25,12 @@ function world({ board = BOARD, stored = {}, answers = {} } = {}) {
   w.visit = new Visit({
     api: { board: ask("board"), join: ask("join"), status: ask("status"), leave: ask("leave") },
     memory: { load: () => structuredClone(w.stored), save: (me) => { w.stored = structuredClone(me); } },
-    random: () => 0.5, newKey: () => "K".repeat(24), alone: (work) => work(),
+    clock: () => w.now, random: () => 0.5, newKey: () => "K".repeat(24), alone: (work) => work(),
   });
   w.count = (name) => w.asked.filter(([asked]) => asked === name).length;
-  w.state = () => w.visit.facts(w.now).state;
+  w.state = () => w.visit.facts().state;
   w.run = async (ms) => {
-    for (const end = w.now + ms; w.now < end;) w.now += Math.min(await w.visit.step(w.now), end - w.now);
+    for (const end = w.now + ms; w.now < end;) w.now += Math.min(await w.visit.step(), end - w.now);
   };
   return w;
 }
@@ -55,7 +55,7 @@ test("a lost join is asked again with the same key, also by the next page", asyn
   const w = world({ answers: lost });
   await w.run(20_000);
   assert.ok(2 <= w.count("join"));
-  assert.equal(w.visit.facts(w.now).notice, "lost");
+  assert.equal(w.visit.facts().notice, "lost");
   const next = world({ stored: w.stored, answers: lost });
   await next.run(1_000);
   const keys = [...w.asked, ...next.asked].filter(([name]) => name === "join").map(([, key]) => key);
@@ -66,17 +66,17 @@ test("a refresh keeps the place and does not join again", async () => {
   const w = world({ stored: kept() });
   await w.run(1_000);
   assert.equal(w.count("join"), 0);
-  assert.equal(w.visit.facts(w.now).number, 50);
+  assert.equal(w.visit.facts().number, 50);
 });
 
 test("a slower copy of the board makes no position rise", async () => {
   const w = world({ stored: kept() });
   w.board = { ...BOARD, serving: 30 };
   await w.run(1_000);
-  assert.equal(w.visit.facts(w.now).position, 20);
+  assert.equal(w.visit.facts().position, 20);
   w.board = { ...BOARD, serving: 25, as_of: "2027-03-14T10:00:01Z" };
   await w.run(10_000);
-  assert.equal(w.visit.facts(w.now).position, 20);
+  assert.equal(w.visit.facts().position, 20);
 });
 
 test("asks status when its place is reached, and as often as it is told", async () => {
@@ -122,7 +122,7 @@ test("the end of a turn is asked for when it comes, and kept over a refresh", as
   const next = world({ stored: w.stored });
   await next.run(10_000);
   assert.deepEqual([next.state(), next.count("join")], ["gone", 0]);
-  next.visit.joinAgain(next.now);
+  next.visit.joinAgain();
   await next.run(1_000);
   assert.deepEqual([next.state(), next.count("join")], ["waiting", 1]);
 });
@@ -133,10 +133,10 @@ test("after a loss the pass is shown once, the front first", async () => {
   w.board = { ...BOARD, generation: 2, serving: 5 };
   await w.run(5_000);
   assert.equal(w.count("status"), 0, "30 places at 10 a second, and up to 5 s");
-  assert.deepEqual([w.state(), w.visit.facts(w.now).position], ["restoring", 30]);
+  assert.deepEqual([w.state(), w.visit.facts().position], ["restoring", 30]);
   await w.run(30_000);
   assert.equal(w.count("status"), 1);
-  assert.deepEqual([w.state(), w.visit.facts(w.now).position], ["waiting", 45]);
+  assert.deepEqual([w.state(), w.visit.facts().position], ["waiting", 45]);
 });
 
 test("a pass of another edition is void, and the fan decides", async () => {
@@ -144,7 +144,7 @@ test("a pass of another edition is void, and the fan decides", async () => {
   w.board = { ...BOARD, edition: 2 };
   await w.run(30_000);
   assert.deepEqual([w.state(), w.count("join")], ["none", 0]);
-  assert.equal(w.visit.facts(w.now).notice, "void");
+  assert.equal(w.visit.facts().notice, "void");
 });
 
 test("Retry-After is obeyed, and the last position stays", async () => {
@@ -154,11 +154,11 @@ test("Retry-After is obeyed, and the last position stays", async () => {
   w.boardAnswer = { status: 503, body: {}, retryAfterMs: 30_000 };
   await w.run(20_000);
   assert.equal(w.count("board"), 2);
-  const { notice, position, state } = w.visit.facts(w.now);
+  const { notice, position, state } = w.visit.facts();
   assert.deepEqual([notice, position, state], ["busy", 40, "waiting"]);
   w.boardAnswer = null;
   await w.run(30_000);
-  assert.equal(w.visit.facts(w.now).notice, null);
+  assert.equal(w.visit.facts().notice, null);
 });
 
 test("without a connection it waits longer and longer", async () => {
@@ -166,13 +166,13 @@ test("without a connection it waits longer and longer", async () => {
   w.online = false;
   await w.run(600_000);
   assert.ok(w.count("board") < 40, `${w.count("board")}`);
-  assert.equal(w.visit.facts(w.now).notice, "lost");
+  assert.equal(w.visit.facts().notice, "lost");
 });
 
 test("after a long sleep it asks status once", async () => {
   const w = world({ stored: kept(), answers: { status: () => ok({ state: "waiting", place: 50, serving: 3, poll_after_ms: 5000 }) } });
   await w.run(10_000);
-  w.visit.wake(w.now, 3_600_000);
+  w.visit.wake(3_600_000);
   await w.run(30_000);
   assert.equal(w.count("status"), 1);
 });
@@ -193,7 +193,7 @@ test("a full line is asked again, slowly, and said so", async () => {
   const w = world({ answers: { join: () => full } });
   await w.run(25_000);
   assert.ok(w.count("join") <= 3);
-  assert.equal(w.visit.facts(w.now).notice, "full");
+  assert.equal(w.visit.facts().notice, "full");
 });
 
 test("what the board says is what a fan in line is shown", async () => {
@@ -221,20 +221,20 @@ test("two tabs are one fan", async () => {
   other.stored = w.stored; // the first tab was faster, after the second had looked
   await other.run(1_000);
   assert.equal(other.count("join"), 0);
-  assert.equal(other.visit.facts(0).number, 50);
+  assert.equal(other.visit.facts().number, 50);
 });
 
 test("leaving gives up the place, also when it was gone already", async () => {
   for (const status of [204, 401, 404]) {
     const w = world({ stored: kept(), answers: { leave: () => ({ status, body: null }) } });
     await w.run(1_000);
-    await w.visit.leave(w.now);
+    await w.visit.leave();
     assert.deepEqual([w.state(), w.stored.pass], ["gone", undefined]);
   }
   const w = world({ stored: kept(), answers: { leave: () => ({ status: 503, body: null }) } });
   await w.run(1_000);
-  await w.visit.leave(w.now);
-  assert.deepEqual([w.state(), w.visit.facts(w.now).notice], ["waiting", "busy"]);
+  await w.visit.leave();
+  assert.deepEqual([w.state(), w.visit.facts().notice], ["waiting", "busy"]);
 });
 
 test("an unknown show is said plainly", async () => {
@@ -249,8 +249,8 @@ test("no hurry of the fan's undercuts Retry-After", async () => {
   w.boardAnswer = { status: 429, body: {}, retryAfterMs: 30_000 };
   await w.run(1_000);
   for (let at = 0; at < 20; at += 1) {
-    w.visit.wake(w.now, 7_000);
-    w.visit.hurry(w.now);
+    w.visit.wake(7_000);
+    w.visit.hurry();
     await w.run(1_000);
   }
   assert.equal(w.count("board"), 1);
@@ -270,7 +270,7 @@ test("garbage in the memory heals by one question", async () => {
   const w = world({ stored: { pass: "P" }, answers: { status: () => ok(back) } });
   await w.run(10_000);
   assert.equal(w.count("status"), 1);
-  assert.deepEqual([w.state(), w.visit.facts(w.now).position], ["waiting", 47]);
+  assert.deepEqual([w.state(), w.visit.facts().position], ["waiting", 47]);
 });
 
 test("a challenge is answered, and the join asked again with the same key", async () => {
@@ -281,14 +281,14 @@ test("a challenge is answered, and the join asked again with the same key", asyn
   const join = (key, proof) => (proof === "proof of C" ? ok(JOINED) : refused);
   const w = world({ answers: { join } });
   w.visit.answering = async (challenge) => {
-    assert.equal(w.visit.facts(w.now).notice, "check");
+    assert.equal(w.visit.facts().notice, "check");
     return `proof of ${challenge}`;
   };
   await w.run(2_000);
   const joins = w.asked.filter(([name]) => name === "join");
   assert.deepEqual(joins.map(([, , proof]) => proof), [undefined, "proof of C"]);
   assert.equal(new Set(joins.map(([, key]) => key)).size, 1);
-  assert.deepEqual([w.state(), w.visit.facts(w.now).notice], ["waiting", null]);
+  assert.deepEqual([w.state(), w.visit.facts().notice], ["waiting", null]);
 });
 
 test("a browser that can do no sums waits as it is told", async () => {
@@ -300,4 +300,59 @@ test("a browser that can do no sums waits as it is told", async () => {
   w.visit.answering = async () => { throw new Error("no"); };
   await w.run(60_000);
   assert.ok(2 <= w.count("join") && w.count("join") <= 4, `${w.count("join")}`);
+});
+
+test("a sum that takes a while is no reason to hurry after it", async () => {
+  const refused = (retryAfterMs) => ({
+    status: 429, retryAfterMs,
+    body: { type: "urn:catraca:problem:challenge-required", challenge: "C" },
+  });
+  const full = { status: 503, body: { type: "urn:catraca:problem:full" }, retryAfterMs: 30_000 };
+  const asked = [];
+  const join = (key, proof) => {
+    asked.push(w.now);
+    return proof ? full : refused(60_000);
+  };
+  const w = world({ answers: { join } });
+  w.visit.answering = async () => {
+    w.now += 45_000; // an old phone
+    return "proof";
+  };
+  await w.run(47_000);
+  assert.deepEqual([asked.length, w.visit.facts().notice], [2, "full"]);
+  await w.run(25_000);
+  assert.equal(asked.length, 2, "Retry-After counts from the answer, not from before the sum");
+  await w.run(60_000);
+  assert.ok(3 <= asked.length);
+});
+
+test("a slow answer is dated by its arrival", async () => {
+  const turn = {
+    state: "admitted", place: 50, poll_after_ms: 60_000, enter: null, ticket_expires_in_ms: 20_000,
+  };
+  const status = () => {
+    w.now += 9_000;
+    return ok(turn);
+  };
+  const w = world({ stored: kept({ serving: 50 }), answers: { status } });
+  await w.visit.step();
+  assert.equal(w.visit.facts().left_ms, 20_000);
+});
+
+test("a sum that does not come out is said, and done again in time", async () => {
+  const refused = {
+    status: 429, retryAfterMs: 20_000,
+    body: { type: "urn:catraca:problem:challenge-required", challenge: "C" },
+  };
+  const w = world({ answers: { join: (key, proof) => (proof ? ok(JOINED) : refused) } });
+  let tries = 0;
+  w.visit.answering = async () => {
+    tries += 1;
+    if (tries === 1) throw new TypeError("the file did not come");
+    return "proof";
+  };
+  await w.run(2_000);
+  assert.deepEqual([tries, w.visit.facts().notice], [1, "check_error"]);
+  await w.run(60_000);
+  assert.deepEqual([tries, w.state(), w.visit.facts().notice], [2, "waiting", null]);
 });

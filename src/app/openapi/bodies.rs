@@ -20,6 +20,21 @@ pub struct Problem {
     pub status: u16,
 }
 
+/// A refusal that asks for patience.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TooMany {
+    /// `urn:catraca:problem:too-many-requests` or `urn:catraca:problem:challenge-required`.
+    pub r#type: String,
+    /// A sentence for people. It may change.
+    pub title: String,
+    /// 429.
+    pub status: u16,
+    /// Of `challenge-required`: what to work out (ALTCHA, version 2) to join without waiting.
+    #[schema(value_type = Object, required = false)]
+    pub challenge: Option<BTreeMap<String, serde_json::Value>>,
+}
+
 /// A range of waiting times.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

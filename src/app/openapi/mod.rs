@@ -8,6 +8,7 @@ pub mod bodies;
 mod operations;
 
 use utoipa::openapi::content::ContentBuilder;
+use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{
     HttpMethod, OperationBuilder, Parameter, ParameterBuilder, ParameterIn, PathItem, PathsBuilder,
 };
@@ -81,6 +82,7 @@ fn components() -> utoipa::openapi::Components {
     with_schemas!(
         components,
         Problem,
+        TooMany,
         Eta,
         Joined,
         Status,
@@ -121,6 +123,9 @@ fn item(operation: &Operation) -> PathItem {
     if let Some((name, what)) = operation.query {
         built = built.parameter(in_query(name, what));
     }
+    for header in operation.headers {
+        built = built.parameter(in_header(header));
+    }
     if let Some(body) = operation.takes {
         let body = RequestBodyBuilder::new()
             .content("application/json", json(body))
@@ -131,10 +136,7 @@ fn item(operation: &Operation) -> PathItem {
         built = built.response(*status, answer(status, *carries));
     }
     for status in REFUSED_ANYWHERE.iter().chain(operation.refuses) {
-        let problem = ResponseBuilder::new()
-            .description("A problem")
-            .content("application/problem+json", json("Problem"));
-        built = built.response(*status, problem);
+        built = built.response(*status, refusal(status));
     }
     for requirement in security(operation.asker) {
         built = built.security(requirement);
@@ -176,6 +178,54 @@ fn in_query(name: &str, what: &str) -> Parameter {
         .parameter_in(ParameterIn::Query)
         .description(Some(what))
         .schema(Some(schema))
+        .build()
+}
+
+fn in_header(header: &operations::Header) -> Parameter {
+    let text = ObjectBuilder::new().schema_type(Type::String);
+    ParameterBuilder::new()
+        .name(header.name)
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False)
+        .description(Some(header.what))
+        .schema(Some(text.pattern(Some(header.pattern))))
+        .build()
+}
+
+/// A problem. Of one that asks for patience, how much is told in headers.
+fn refusal(status: &str) -> Response {
+    let problem = ResponseBuilder::new().description("A problem");
+    if status != "429" {
+        return problem
+            .content("application/problem+json", json("Problem"))
+            .build();
+    }
+    let told = |kind: Type, what: &str| {
+        let schema = ObjectBuilder::new().schema_type(kind);
+        let header = HeaderBuilder::new().schema(Some(schema.build()));
+        header.description(Some(what)).build()
+    };
+    let problem = problem
+        .header(
+            "Retry-After",
+            told(Type::Integer, "Ask again after so many seconds."),
+        )
+        .header(
+            "RateLimit-Policy",
+            told(
+                Type::String,
+                "The limit: `\"join\";q=60;w=6` is 60 within 6 seconds.",
+            ),
+        )
+        .header(
+            "RateLimit",
+            told(
+                Type::String,
+                "What is left of it: `\"join\";r=0;t=1` is none, and more in 1 s.",
+            ),
+        );
+    problem
+        .content("application/problem+json", json("TooMany"))
         .build()
 }
 

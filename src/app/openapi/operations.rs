@@ -22,6 +22,40 @@ pub(super) enum Asker {
     Entrant,
 }
 
+/// A header that a request may carry.
+#[derive(Debug)]
+pub(super) struct Header {
+    pub(super) name: &'static str,
+    pub(super) what: &'static str,
+    /// What its value looks like, as a regular expression.
+    pub(super) pattern: &'static str,
+}
+
+/// What makes a join a repeat of an earlier one.
+const JOIN_KEY: Header = Header {
+    name: "Idempotency-Key",
+    what: "Whoever joins again with it gets the same number. Nobody must be able to guess it.",
+    pattern: "^[A-Za-z0-9_-]{22,64}$",
+};
+/// What makes a purchase a repeat of an earlier one.
+const KEY: Header = Header {
+    name: "Idempotency-Key",
+    what: "The same request with it is carried out once, and answered the same.",
+    pattern: "^[!-~]{1,255}$",
+};
+/// What a challenge is answered with.
+const PROOF: Header = Header {
+    name: "X-Catraca-Proof",
+    what: "The answer to a `challenge`: base64 of JSON with the challenge and its solution.",
+    pattern: "^[A-Za-z0-9+/]+={0,2}$",
+};
+/// What a shop says of an account.
+const ACCOUNT: Header = Header {
+    name: "X-Catraca-Account",
+    what: "The shop's JWT for the account that joins, where the shop says whose join it is.",
+    pattern: "^[A-Za-z0-9_-]+[.][A-Za-z0-9_-]+[.][A-Za-z0-9_-]+$",
+};
+
 /// One method of one path.
 #[derive(Debug)]
 pub(super) struct Operation {
@@ -32,6 +66,7 @@ pub(super) struct Operation {
     pub(super) asker: Asker,
     /// A parameter of the query, and what it is.
     pub(super) query: Option<(&'static str, &'static str)>,
+    pub(super) headers: &'static [Header],
     pub(super) takes: Option<&'static str>,
     pub(super) answers: &'static [(&'static str, Carries)],
     /// Statuses of its own refusals; those that every path has are added.
@@ -52,6 +87,7 @@ const fn ask(
         summary,
         asker,
         query: None,
+        headers: &[],
         takes: None,
         answers: &[],
         refuses: &[],
@@ -61,6 +97,11 @@ const fn ask(
 impl Operation {
     const fn query(mut self, name: &'static str, what: &'static str) -> Self {
         self.query = Some((name, what));
+        self
+    }
+
+    const fn headers(mut self, headers: &'static [Header]) -> Self {
+        self.headers = headers;
         self
     }
 
@@ -94,6 +135,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "Take a place in line; repeating it gives the same",
         Asker::Anybody,
     )
+    .headers(&[JOIN_KEY, PROOF, ACCOUNT])
     .answers(&[
         ("201", Carries::Json("Joined")),
         ("200", Carries::Json("Joined")),
@@ -160,6 +202,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "Set seats aside, all or none",
         Asker::Entrant,
     )
+    .headers(&[KEY])
     .takes("HoldRequest")
     .answers(&[("201", Carries::Json("Hold"))])
     .refuses(&["401", "409", "422", "502", "504"]),
@@ -179,6 +222,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "Buy what is held, once; repeating it gives the same",
         Asker::Entrant,
     )
+    .headers(&[KEY])
     .takes("OrderRequest")
     .answers(&[
         ("201", Carries::Json("Order")),
@@ -210,6 +254,7 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "Try again to pay",
         Asker::Entrant,
     )
+    .headers(&[KEY])
     .takes("PaymentRequest")
     .answers(&[
         ("202", Carries::Json("OrderStatus")),

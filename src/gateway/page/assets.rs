@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
+use crate::base::ids::hex;
 use crate::gateway::page::language::Language;
 
 /// A file under `/w/assets/`.
@@ -140,11 +141,7 @@ impl Assets {
             );
             content = content.replace(&plain, &hashed);
         }
-        let hash: String = Sha256::digest(content.as_bytes())
-            .iter()
-            .take(6)
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let hash = hex(&Sha256::digest(content.as_bytes())[..6]);
         let hashed_name = name.replacen('.', &format!(".{hash}."), 1);
         let asset = Asset {
             bytes: Bytes::from(content),

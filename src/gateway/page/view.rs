@@ -47,6 +47,8 @@ pub struct PlaceView {
     pub notice: Option<Notice>,
     /// What the fan has to wait for before they may join.
     pub wait: Option<WaitView>,
+    /// The shop's token with which the fan asked to join, for the next time they press the button.
+    pub account: Option<String>,
     /// Whether the page reloads itself.
     pub refresh: Refresh,
 }

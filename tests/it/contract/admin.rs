@@ -36,6 +36,7 @@ on_every_database! {
 pub(super) struct World {
     router: Router,
     pub(super) db: Database,
+    pub(super) rooms: Rooms,
     phase: watch::Sender<Phase>,
     _folder: tempfile::TempDir,
 }
@@ -66,13 +67,14 @@ impl World {
             health: Arc::new(Health {
                 phase: seen,
                 exposition: Exposition::detached().unwrap(),
-                rooms,
+                rooms: rooms.clone(),
                 shows: Some(shows),
             }),
         };
         Self {
             router: router(admin, Router::new()),
             db,
+            rooms,
             phase,
             _folder: folder,
         }

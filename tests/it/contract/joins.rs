@@ -1,5 +1,6 @@
 //! Joins are counted alike in this process and in Redis, and by all gateways together.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use catraca::limit::in_memory::InMemory;
 use catraca::limit::joins_in_memory::JoinsInMemory;
 use catraca::limit::joins_in_redis::{CountingClock, JoinsInRedis};
 use catraca::limit::prefix::Prefixes;
-use catraca::limit::{Asking, Joiner, Joins, Limit, Limiter, Proof, Settings, Verdict};
+use catraca::limit::{Asking, Joiner, Joins, Limit, Limiter, Proof, Settings, Showing, Verdict};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -37,17 +38,20 @@ fn show() -> catraca::base::ids::ShowId {
 fn from(address: &str) -> Joiner {
     Joiner {
         from: Prefixes::of(address.parse().unwrap()),
-        proof: None,
+        shows: Showing::Nothing,
+    }
+}
+
+fn once(id: u8) -> Proof {
+    Proof {
+        id: [id; 16],
+        ttl_ms: 60_000,
     }
 }
 
 fn proven(address: &str, id: u8) -> Joiner {
-    let proof = Some(Proof {
-        id: [id; 16],
-        ttl_ms: 60_000,
-    });
     Joiner {
-        proof,
+        shows: Showing::Proof(once(id)),
         ..from(address)
     }
 }
@@ -104,9 +108,15 @@ async fn the_script_counts_as_the_definition_does(need: &Need) {
                 "2a00:1:2:301::1",
                 "2a00:1:2:400::1",
             ][random.random_range(0..5)];
-            let joiner = match random.random_range(0..3) {
-                0 => proven(address, random.random_range(0..40)),
-                _ => from(address),
+            let shows = match random.random_range(0..6) {
+                0 => Showing::Claim,
+                1 => Showing::Wait(once(random.random_range(0..40))),
+                2 => Showing::Proof(once(random.random_range(0..40))),
+                _ => Showing::Nothing,
+            };
+            let joiner = Joiner {
+                shows,
+                ..from(address)
             };
             let says = clocked.ask_at(now, joiner).await;
             let expected = own.ask_at(now, &show(), joiner);
@@ -151,9 +161,9 @@ async fn gateways_count_together(need: &Need) {
                 let id = u8::try_from(n).unwrap();
                 let mut joiner = from("1.2.3.4");
                 if is_proof {
-                    let mut proof = proven("1.2.3.4", id).proof.unwrap();
+                    let mut proof = once(id);
                     proof.id[..8].copy_from_slice(&step.to_be_bytes());
-                    joiner.proof = Some(proof);
+                    joiner.shows = Showing::Proof(proof);
                 }
                 match gateway.ask(&show(), joiner).await {
                     Entry::Pass { .. } if is_proof => proofs += 1,
@@ -174,7 +184,7 @@ async fn gateways_count_together(need: &Need) {
     }
     let most = |limit: Limit, times: u64| {
         let passed_ms = u64::try_from(began.elapsed().as_millis()).unwrap();
-        times * (u64::from(limit.burst) + u64::from(limit.per_s) * passed_ms / 1_000) + 1
+        times * u64::from(limit.burst) + times * u64::from(limit.per_s) * passed_ms / 1_000 + 1
     };
     let bounds = (
         most(limits.join, 1),
@@ -204,6 +214,62 @@ async fn in_redis_gateways_count_together() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn in_valkey_gateways_count_together() {
     gateways_count_together(&VALKEY).await;
+}
+
+type Joining = Pin<Box<dyn Future<Output = Entry> + Send>>;
+
+/// Begins a join and goes as far as it can: to the server, or into the queue.
+async fn asking(joins: &Arc<JoinsInRedis>, joiner: Joiner) -> Joining {
+    let joins = Arc::clone(joins);
+    let mut asking: Joining = Box::pin(async move { joins.ask(&show(), joiner).await });
+    poke(&mut asking).await;
+    asking
+}
+
+/// Polls once; it must not be done yet.
+async fn poke(asking: &mut Joining) {
+    std::future::poll_fn(|context| {
+        assert!(asking.as_mut().poll(context).is_pending());
+        std::task::Poll::Ready(())
+    })
+    .await;
+}
+
+/// Whoever asks for others and hangs up costs them neither a proof nor a count.
+#[tokio::test]
+async fn who_leads_and_hangs_up_harms_nobody() {
+    let Some(server) = Server::start(&REDIS) else {
+        return;
+    };
+    let limits = Settings {
+        join: Limit { per_s: 1, burst: 4 },
+        ..limits()
+    };
+    let joins = Arc::new(counting(&server, &limits, CountingClock::Server));
+    let passes = |entry: Entry| assert!(matches!(entry, Entry::Pass { .. }), "{entry:?}");
+    passes(joins.ask(&show(), from("9.9.9.9")).await); // connects
+    let first = asking(&joins, from("9.9.9.9")).await;
+    let mut leader = asking(&joins, proven("9.9.9.9", 1)).await;
+    let mates = [
+        asking(&joins, proven("1.2.3.4", 2)).await,
+        asking(&joins, from("5.6.7.8")).await,
+        asking(&joins, from("5.6.7.8")).await,
+    ];
+    passes(first.await);
+    server.tell(&["CLIENT", "PAUSE", "150"]);
+    poke(&mut leader).await;
+    // What it asks is on its way, and is not answered yet.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    poke(&mut leader).await;
+    drop(leader);
+    for mate in mates {
+        passes(mate.await);
+    }
+    // Two of four are counted: two more are free, and no more.
+    passes(joins.ask(&show(), from("5.6.7.8")).await);
+    passes(joins.ask(&show(), from("5.6.7.8")).await);
+    let spent = joins.ask(&show(), proven("1.2.3.4", 2)).await;
+    assert_eq!(spent, Entry::Spent);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 mod admin;
 mod admin_draw;
+mod admin_revoke;
 mod admissions;
 mod admitter;
 mod admitter_draw;

@@ -224,6 +224,7 @@ async fn help_and_version_are_there_for_every_verb() {
         "show close",
         "show off",
         "show cancel",
+        "show revoke",
         "order",
         "order cancel",
         "journey",

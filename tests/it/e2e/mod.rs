@@ -4,6 +4,7 @@ mod drill_cancel; // is a show called off to the end?
 mod drill_draw; // is a drawn sale judged by its draw?
 mod drill_journey; // can operators steer a sale and follow an order?
 pub(crate) mod drill_restart; // does a sale survive the death of the program?
+mod drill_revoke; // does every gateway refuse whom an operator has sent away?
 mod drill_rules; // does the checker notice a rule that is gone?
 mod drill_start; // is a start that cannot be one clear line?
 pub(crate) mod gateway;

@@ -72,6 +72,49 @@ fn every_route_is_told_and_every_told_one_is_there() {
     );
 }
 
+/// Headers that our own handlers read beside credentials, and the operations that tell them.
+const READ: [(&str, &str, &[&str]); 3] = [
+    ("src/gateway/challenge.rs", "x-catraca-proof", &["join"]),
+    ("src/gateway/account.rs", "x-catraca-account", &["join"]),
+    (
+        "src/http/extract.rs",
+        "idempotency-key",
+        &["hold", "join", "order", "pay"],
+    ),
+];
+
+#[test]
+fn headers_that_are_read_are_told_and_so_is_how_long_to_wait() {
+    let document: Value = serde_json::from_str(&openapi::text()).unwrap();
+    let paths = document["paths"].as_object().unwrap();
+    let operations = || {
+        paths
+            .values()
+            .flat_map(|item| item.as_object().unwrap().values())
+    };
+    for (reader, header, tellers) in READ {
+        let source = fs::read_to_string(root().join(reader)).unwrap();
+        assert!(source.contains(&format!("\"{header}\"")), "{reader}");
+        let tells = |operation: &&Value| {
+            let parameters = operation["parameters"].as_array().into_iter().flatten();
+            let mut names = parameters.filter(|one| one["in"] == "header");
+            names.any(|one| one["name"].as_str().unwrap().eq_ignore_ascii_case(header))
+        };
+        let mut told: Vec<_> = operations()
+            .filter(tells)
+            .map(|operation| operation["operationId"].as_str().unwrap())
+            .collect();
+        told.sort_unstable();
+        assert_eq!(told, tellers, "{header}");
+    }
+    for operation in operations() {
+        let headers = &operation["responses"]["429"]["headers"];
+        for name in ["Retry-After", "RateLimit", "RateLimit-Policy"] {
+            assert!(headers[name].is_object(), "{name} of {operation}");
+        }
+    }
+}
+
 #[test]
 fn routes_are_read_from_a_router() {
     let router = r#"

@@ -5,7 +5,8 @@
 pub(crate) const CELLS: &[&[&str]] = &[
     &["base"],
     &["event", "token"],
-    &["telemetry"],
+    // "batch": how many ask a store as one, whatever the store.
+    &["batch", "telemetry"],
     &["driver"],
     // "seller": the shop's word on accounts, asked like a store by the gateway alone.
     &["room", "show", "limit", "log", "seller"],
@@ -62,7 +63,16 @@ pub(crate) const PURE: &[&str] = &[
 ];
 
 /// Folders whose `mod.rs` is a port. Elsewhere a port is a `store.rs` or an `inbox.rs`.
-pub(crate) const PORTS: &[&str] = &["room", "show", "limit", "log", "seller", "orders/payment"];
+/// Of "batch" the two sides are traits, like those of a port.
+pub(crate) const PORTS: &[&str] = &[
+    "batch",
+    "room",
+    "show",
+    "limit",
+    "log",
+    "seller",
+    "orders/payment",
+];
 
 /// The kind of a file, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -127,7 +127,7 @@ pub(super) const TEXTS: Texts = Texts {
     check_label: "A short sum before you join",
     check_verifying: "Your browser is calculating…",
     check_verified: "Done",
-    check_error: "The sum did not come out. Please reload the page.",
+    check_error: "The sum did not come out. It is done again by itself in a moment.",
     account: "In this line each account of the shop has one place. Please sign in at the shop and come here from there.",
     // what a fan can do
     leave: "Leave the line",

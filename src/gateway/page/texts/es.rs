@@ -127,7 +127,7 @@ pub(super) const TEXTS: Texts = Texts {
     check_label: "Un pequeño cálculo antes de unirte",
     check_verifying: "Tu navegador está calculando…",
     check_verified: "Listo",
-    check_error: "El cálculo no salió bien. Recarga la página, por favor.",
+    check_error: "El cálculo no salió bien. Se repetirá por sí solo en un momento.",
     account: "En esta fila cada cuenta de la tienda tiene un solo lugar. Inicia sesión en la tienda y ven aquí desde allí, por favor.",
     // what a fan can do
     leave: "Salir de la fila",

@@ -127,7 +127,7 @@ pub(super) const TEXTS: Texts = Texts {
     check_label: "Uma pequena conta antes de entrar",
     check_verifying: "Seu navegador está calculando…",
     check_verified: "Pronto",
-    check_error: "A conta não deu certo. Recarregue a página, por favor.",
+    check_error: "A conta não deu certo. Ela será refeita sozinha em instantes.",
     account: "Nesta fila cada conta da loja tem um só lugar. Por favor, entre na sua conta na loja e venha de lá para cá.",
     // what a fan can do
     leave: "Sair da fila",

@@ -30,14 +30,14 @@ impl Source for Shop {
     }
 }
 
-struct Key {
+pub(super) struct Key {
     algorithm: Algorithm,
     sign: EncodingKey,
-    public: Value,
+    pub(super) public: Value,
 }
 
 impl Key {
-    fn new(algorithm: Algorithm) -> Self {
+    pub(super) fn new(algorithm: Algorithm) -> Self {
         let kind = match algorithm {
             Algorithm::ES256 => &rcgen::PKCS_ECDSA_P256_SHA256,
             Algorithm::RS256 => &rcgen::PKCS_RSA_SHA256,
@@ -58,7 +58,7 @@ impl Key {
         }
     }
 
-    fn token(&self, claims: &Value) -> String {
+    pub(super) fn token(&self, claims: &Value) -> String {
         let header = Header {
             kid: Some(format!("{:?}", self.algorithm)),
             ..Header::new(self.algorithm)
@@ -68,7 +68,12 @@ impl Key {
 }
 
 fn claims(of: &str) -> Value {
-    json!({"sub": of, "aud": "gala", "exp": NOW + 600})
+    claims_until(of, NOW + 600)
+}
+
+/// What the shop says of an account, until this second.
+pub(super) fn claims_until(of: &str, exp: i64) -> Value {
+    json!({"sub": of, "aud": "gala", "exp": exp})
 }
 
 async fn open(source: Arc<dyn Source>, settings: Settings) -> Door {
@@ -121,6 +126,14 @@ async fn an_account_has_one_place_from_wherever_it_joins_and_a_new_one_after_its
     );
     assert_eq!(number(&again), number(&too));
     assert!(number(&other) < number(&again));
+    // Who has a place keeps it, whatever else they show.
+    let pass = other.json()["pass"].as_str().unwrap().to_owned();
+    let headers = [
+        ("x-catraca-pass", pass.as_str()),
+        ("x-catraca-account", "no token"),
+    ];
+    let kept = door.join(&headers).await;
+    assert_eq!((kept.status, number(&kept)), (200, number(&other)));
     // Who joins without an account joins as ever.
     assert_eq!(door.join(&[]).await.status, 201);
 }

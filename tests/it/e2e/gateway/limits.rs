@@ -1,6 +1,7 @@
 //! Whoever asks too often is told when to come back, and whoever joins too often is asked for a proof;
 //! others are served.
 
+use catraca::app::openapi::bodies::TooMany;
 use catraca::base::ids::{Edition, ShowId};
 use catraca::base::time::Timestamp;
 use catraca::limit::Limit;
@@ -19,12 +20,12 @@ async fn planned(change: impl FnOnce(&mut Plan)) -> Door {
     Door::planned(plan).await
 }
 
-async fn strict() -> Door {
+pub(super) async fn strict() -> Door {
     planned(|_| {}).await
 }
 
 /// A join from this address, with this answer if any.
-async fn join(door: &Door, address: &str, proof: Option<&str>) -> Answer {
+pub(super) async fn join(door: &Door, address: &str, proof: Option<&str>) -> Answer {
     let mut headers = vec![("x-forwarded-for", address)];
     headers.extend(proof.map(|proof| ("x-catraca-proof", proof)));
     door.join(&headers).await
@@ -44,11 +45,12 @@ fn refused(status: u16, word: &str) -> (u16, String) {
 }
 
 /// Uses up what is free, and takes the challenge that follows.
-async fn challenged(door: &Door, address: &str) -> Value {
+pub(super) async fn challenged(door: &Door, address: &str) -> Value {
     for _ in 0..3 {
         let answer = join(door, address, None).await;
         if answer.status == 429 {
             assert_eq!(answer.word(), "challenge-required");
+            serde_json::from_str::<TooMany>(&answer.text).unwrap(); // as the document tells it
             return answer.json()["challenge"].clone();
         }
     }
@@ -117,6 +119,71 @@ async fn an_answer_lets_join_once() {
     let pass = kept["pass"].as_str().unwrap();
     let headers = [("x-forwarded-for", "1.2.3.4"), ("x-catraca-pass", pass)];
     assert_eq!(door.join(&headers).await.status, 200);
+}
+
+#[tokio::test]
+async fn who_has_a_place_keeps_it_whatever_else_they_show() {
+    let fan = Limit {
+        per_s: 10,
+        burst: 20,
+    };
+    let door = planned(|plan| plan.settings.limits.fan = fan).await;
+    let proof = solve(&challenged(&door, "1.2.3.4").await).unwrap();
+    let joined = join(&door, "1.2.3.4", Some(&proof)).await.json();
+    for more in [
+        vec![("x-catraca-proof", proof.as_str())], // it is used
+        vec![("x-catraca-proof", "no answer at all")],
+        vec![("x-catraca-proof", "a"), ("x-catraca-proof", "b")],
+        vec![("x-catraca-account", "a"), ("x-catraca-account", "b")],
+    ] {
+        let pass = ("x-catraca-pass", joined["pass"].as_str().unwrap());
+        let headers = [vec![("x-forwarded-for", "1.2.3.4"), pass], more].concat();
+        let kept = door.join(&headers).await;
+        assert_eq!(kept.status, 200, "{headers:?}: {kept:?}");
+        assert_eq!(kept.json()["number"], joined["number"], "{headers:?}");
+    }
+}
+
+/// A proof that counts in a door's show; another for each `n`.
+pub(super) async fn proof(door: &Door, n: u8) -> String {
+    let board = door.get("/v1/shows/gala/board", &[]).await.json();
+    let challenge = Challenge {
+        show: "gala".parse().unwrap(),
+        edition: Edition(board["edition"].as_u64().unwrap()),
+        level: 0,
+        until: Timestamp::from_unix_ms(1_900_000_000_000),
+    };
+    solve(&challenge.sign(&door.keys, [n; 32])).unwrap()
+}
+
+#[tokio::test]
+async fn an_answer_is_looked_at_only_where_the_limits_leave_room() {
+    let door = planned(|plan| {
+        plan.settings.limits.join_far = 2;
+        plan.settings.limits.show = Limit { per_s: 1, burst: 9 };
+    })
+    .await;
+    let bad = Some("no answer at all");
+    let answer = join(&door, "1.2.3.4", bad).await;
+    assert_eq!(said(&answer), refused(403, "bad-proof"));
+    // Two are free, and four with proofs are far.
+    let mut proofs = Vec::new();
+    for n in 0..9 {
+        proofs.push(proof(&door, n).await);
+    }
+    let mut passed = 0;
+    for proof in &proofs {
+        passed += u32::from(join(&door, "1.2.3.4", Some(proof)).await.status == 201);
+    }
+    assert!((4..9).contains(&passed), "{passed}");
+    let answer = join(&door, "1.2.3.4", bad).await;
+    assert_eq!(said(&answer), refused(429, "too-many-requests"));
+    // Nor is it where the show takes nobody.
+    for n in 0..9 {
+        join(&door, &format!("5.6.7.{n}"), None).await;
+    }
+    let answer = join(&door, "5.6.7.9", bad).await;
+    assert_eq!(said(&answer), refused(503, "busy"));
 }
 
 #[tokio::test]
@@ -225,60 +292,6 @@ async fn a_show_takes_no_more_than_it_should() {
     let over = join(&door, "1.2.3.9", None).await;
     assert_eq!(said(&over), refused(503, "busy"));
     assert_eq!(over.header("retry-after"), "1");
-}
-
-#[tokio::test]
-async fn without_scripts_one_waits_and_joins_then() {
-    let door = strict().await;
-    challenged(&door, "1.2.3.4").await;
-    let press = async |token: &str| {
-        let headers = [
-            ("x-forwarded-for", "1.2.3.4"),
-            ("content-type", "application/x-www-form-urlencoded"),
-        ];
-        let body = format!("wait={token}");
-        door.ask("POST", "/w/gala/join?lang=en", &headers, &body)
-            .await
-    };
-    let token_of = |page: &Answer| {
-        assert_eq!(page.status, 429, "{page:?}");
-        let field = page.text.split("name=\"wait\" value=\"").nth(1);
-        let token = field.unwrap_or_default().split('"').next().unwrap();
-        assert!(!page.text.contains("http-equiv=\"refresh\""));
-        token.to_owned()
-    };
-    let asked = press("").await;
-    assert_eq!(asked.header("retry-after"), "20");
-    assert!(asked.text.contains("20 seconds"), "{}", asked.text);
-    let token = token_of(&asked);
-    let pass_on = async |ms| {
-        door.clock.advance_ms(ms);
-        door.gateway.boards().step().await.unwrap();
-    };
-    pass_on(12_000).await;
-    let early = press(&token).await;
-    assert_eq!(token_of(&early), token, "the wait goes on");
-    assert!(
-        ["8 seconds", "9 seconds"]
-            .iter()
-            .any(|s| early.text.contains(s)),
-        "{}",
-        early.text
-    );
-    pass_on(9_000).await;
-    // Nobody else's wait, nor a changed one.
-    assert_ne!(token_of(&press(&format!("{token}x")).await), token);
-    let joined = press(&token).await;
-    assert_eq!(
-        (joined.status, joined.header("location")),
-        (303, "/w/gala/place?lang=en")
-    );
-    assert!(
-        joined
-            .header("set-cookie")
-            .starts_with("catraca-pass-gala=")
-    );
-    assert_ne!(token_of(&press(&token).await), token, "it counts once");
 }
 
 #[tokio::test]

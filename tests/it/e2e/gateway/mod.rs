@@ -25,3 +25,4 @@ mod streaming;
 mod till;
 mod upstreams;
 mod visit;
+mod waits;

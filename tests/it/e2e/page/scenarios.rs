@@ -61,6 +61,7 @@ pub(crate) fn view(show: &str, language: Language) -> PlaceView {
         message: None,
         notice: None,
         wait: None,
+        account: None,
         refresh: Refresh::Every(15),
     }
 }
