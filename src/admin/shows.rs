@@ -305,7 +305,21 @@ pub(super) fn parse(body: &Bytes) -> Result<Document, Problem> {
 fn settings_of(document: Document) -> Result<Settings, Problem> {
     serde_json::to_string(&document)
         .and_then(|text| serde_json::from_str(&text))
-        .map_err(|error| refused(error.to_string()))
+        .map_err(|error| refused(without_input(&error.to_string())))
+}
+
+/// What serde says of a document, without what was sent: its sentences name a member of ours, or say what
+/// came and, last, what was expected.
+fn without_input(says: &str) -> String {
+    let names_ours = says.starts_with("missing field") || says.starts_with("duplicate field");
+    match says.rsplit_once(", expected ") {
+        _ if names_ours => says.to_owned(),
+        Some((came, expected)) => {
+            let kind = came.split([':', '`', '"']).next().unwrap_or_default();
+            format!("{}, expected {expected}", kind.trim())
+        }
+        None => "a member has a value that it cannot have".to_owned(),
+    }
 }
 
 fn check(settings: &Settings, before: Option<&Show>) -> Result<(), Problem> {
@@ -316,6 +330,7 @@ fn check(settings: &Settings, before: Option<&Show>) -> Result<(), Problem> {
     }
 }
 
+/// 422. `why` names members of ours and numbers; text that came is never repeated.
 pub(super) fn refused(why: String) -> Problem {
     let title = "These settings cannot be used.";
     Problem::unprocessable("settings-refused", title).with("detail", why)

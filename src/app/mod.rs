@@ -150,12 +150,6 @@ pub fn check(config: &Config) -> Result<(), StartError> {
     door::tls(config)?;
     let (upstreams, routes) = door::upstreams(config, config.orders.listen)?;
     gateway::check(&config.gateway, &upstreams, &routes).map_err(StartError::config)?;
-    let (limits, challenge) = (&config.gateway.limits, &config.gateway.challenge);
-    limits
-        .check()
-        .and_then(|()| challenge.check())
-        .and_then(|()| config.gateway.seller.check())
-        .map_err(|rule| StartError::config(format!("gateway.{rule}")))?;
     if config.database_is_postgres() {
         postgres::check(&config.database.url).map_err(|error| {
             let error = anyhow::Error::from(error);

@@ -52,6 +52,12 @@ pub const ROOM_DEADLINE_MS: u64 = 1_000;
 pub const STOCK_STALE_MS: u64 = 30_000;
 /// Highest rate and burst of a limit: microseconds count no finer.
 pub const LIMIT_MAX: u32 = 1_000_000;
+/// Longest time that a gateway may be told to wait for anything: a day. More is a slip of the pen, and
+/// timers end somewhere.
+pub const WAIT_MS_MAX: u64 = 86_400_000;
+/// Most connections or requests that a gateway may be told to have at once: more than any machine
+/// bears, and less than counters hold.
+pub const AT_ONCE_MAX: u64 = 100_000_000;
 /// How many times the joins that are free may pass with proofs: less would be no challenge, more would
 /// be no limit.
 pub const JOIN_FAR: std::ops::RangeInclusive<u32> = 2..=1_000;

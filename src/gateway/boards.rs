@@ -5,6 +5,7 @@
 //! how old it is; only what may open a gate asks whether it is fresh.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -115,6 +116,8 @@ fn say_off(show: &ShowId, was: Option<bool>, is: bool) {
 #[derive(Debug)]
 pub struct Boards {
     rooms: Rooms,
+    /// Whether any room was off when it was read last: where none is, nobody looks for one.
+    any_off: AtomicBool,
     known: RwLock<Option<BTreeMap<ShowId, Option<Arc<Seen>>>>>,
 }
 
@@ -123,6 +126,7 @@ impl Boards {
     pub fn new(rooms: Rooms) -> Self {
         Self {
             rooms,
+            any_off: AtomicBool::new(false),
             known: RwLock::default(),
         }
     }
@@ -149,6 +153,16 @@ impl Boards {
             Some(None) => Err(Problem::unavailable("room-unavailable")),
             Some(Some(seen)) => Ok(Arc::clone(seen)),
         }
+    }
+
+    /// Whether a show's room is off, as far as a fresh board says.
+    pub(crate) fn is_off(&self, show: &ShowId) -> bool {
+        self.is_any_off() && self.find(show).is_ok_and(|seen| seen.is_off())
+    }
+
+    /// Whether any room may be off.
+    pub(crate) fn is_any_off(&self) -> bool {
+        self.any_off.load(Ordering::Relaxed)
     }
 
     /// Reads the list of shows and every board. Reading twice changes nothing; a board that cannot
@@ -187,6 +201,9 @@ impl Boards {
             }
             after.insert(show, seen);
         }
+        let is_off = |seen: &Arc<Seen>| seen.board.state == RoomState::Off;
+        let any_off = after.values().flatten().any(is_off);
+        self.any_off.store(any_off, Ordering::Relaxed);
         *known = Some(after);
         failed
     }

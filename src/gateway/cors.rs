@@ -16,6 +16,8 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use url::Url;
 
+use crate::gateway::routes::METHODS;
+
 /// How long a browser may remember what it was told: an hour, as a list changes with a restart.
 const REMEMBER_S: &str = "3600";
 /// Headers of answers that scripts may read.
@@ -38,7 +40,7 @@ impl Origins {
         let wrong = origins.iter().find(|origin| !is_origin(origin));
         match wrong {
             Some(wrong) => Err(format!(
-                "gateway.cors_origins ({wrong}) must be scheme://host, as browsers write it: in lower case, \
+                "cors_origins ({wrong}) must be scheme://host, as browsers write it: in lower case, \
                  with a port only where it is not the usual one, and no path"
             )),
             None => Ok(Self(origins.iter().cloned().collect())),
@@ -80,7 +82,7 @@ impl Origins {
         }
         let mut answer = StatusCode::NO_CONTENT.into_response();
         let told = answer.headers_mut();
-        if is_method(method) {
+        if METHODS.iter().any(|known| method == known) {
             told.insert(ACCESS_CONTROL_ALLOW_METHODS, method.clone());
         }
         if let Some(names) = announced(headers) {
@@ -101,12 +103,6 @@ fn is_origin(text: &str) -> bool {
     let is_web = text.starts_with("https://") || text.starts_with("http://");
     let parsed = Url::parse(text).map(|url| url.origin().ascii_serialization());
     is_web && !text.contains('*') && parsed.is_ok_and(|parsed| parsed == text)
-}
-
-fn is_method(method: &HeaderValue) -> bool {
-    ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
-        .iter()
-        .any(|known| method == known)
 }
 
 /// The headers that a script announces, if they are names of headers and not too many.

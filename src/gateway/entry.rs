@@ -1,7 +1,8 @@
 //! The doormat: requests that can be read in one way only come in.
 //!
 //! Whatever is ambiguous is refused here, before any route is looked for, so that our own routes
-//! and those of upstreams are guarded alike. hyper has refused broken framing by now.
+//! and those of upstreams are guarded alike. `http/strict.rs` has refused by now what is broken below
+//! that: framing, and heads that are not what the grammar says.
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
@@ -9,6 +10,7 @@ use http::header::{EXPECT, HOST, ORIGIN};
 use http::{HeaderMap, Method, StatusCode, Uri, Version};
 
 use crate::base::limits::TARGET_BYTES_MAX;
+use crate::gateway::routes::METHODS;
 use crate::gateway::{Gateway, target};
 use crate::http::extract::single;
 use crate::http::problem::{Last, Problem};
@@ -95,15 +97,10 @@ pub(crate) fn refused(problem: Problem) -> Response {
 }
 
 fn check_method(method: &Method) -> Result<(), Problem> {
-    match *method {
-        Method::GET
-        | Method::HEAD
-        | Method::POST
-        | Method::PUT
-        | Method::PATCH
-        | Method::DELETE
-        | Method::OPTIONS => Ok(()),
-        _ => Err(no_such_method()),
+    if METHODS.contains(&method.as_str()) {
+        Ok(())
+    } else {
+        Err(no_such_method())
     }
 }
 

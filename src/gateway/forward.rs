@@ -112,11 +112,12 @@ impl Forwarder {
         let message = self.address.message(parts, errand);
         let spare = (message.is_safe() && body.is_end_stream()).then(|| message.clone());
         let since = Instant::now();
-        let answered = match (self.ask(message, body, terms).await, spare) {
+        let asked = self.ask(message, body, terms, &mut admitted).await;
+        let answered = match (asked, spare) {
             (Err(Lost::Unreachable(_) | Lost::Broken(_)), Some(spare)) if admitted.may_repeat() => {
                 let again = self.address.again(spare, errand);
                 let left = terms.after(since.elapsed());
-                self.ask(again, Body::empty(), &left).await
+                self.ask(again, Body::empty(), &left, &mut admitted).await
             }
             (answered, _) => answered,
         };
@@ -137,6 +138,7 @@ impl Forwarder {
         message: Message,
         body: Body,
         terms: &Terms,
+        admitted: &mut Admitted,
     ) -> Result<http::Response<Incoming>, Lost> {
         let body = Bounded::new(body, terms.silence_max)
             .at_most(terms.body_bytes_max)
@@ -145,7 +147,16 @@ impl Forwarder {
         let answered = tokio::select! {
             answered = self.client.request(message.with(body)) => answered.map_err(Lost::from),
             lost = patience(progress.as_deref(), terms) => Err(lost),
-        }?;
+        };
+        // An answer that came before the request was all there took the upstream no time.
+        if let Some(progress) = progress
+            && let Some(at) = progress
+                .over_at()
+                .or_else(|| answered.is_ok().then(Instant::now))
+        {
+            admitted.sent(at);
+        }
+        let answered = answered?;
         if answered.status() == StatusCode::SWITCHING_PROTOCOLS {
             let cause = anyhow::anyhow!("upstream switched protocols unasked");
             return Err(Lost::Broken(cause));
@@ -246,5 +257,70 @@ fn class(status: StatusCode) -> &'static str {
         300..400 => "3xx",
         400..500 => "4xx",
         500.. => "5xx",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::ids::IdSource;
+    use crate::base::secret::Secret;
+    use crate::base::time::SystemClock;
+    use crate::gateway::settings::Settings;
+    use crate::gateway::upstreams::{HostSent, Route};
+    use futures_util::stream;
+    use std::convert::Infallible;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    /// Answers one request as soon as it is all there.
+    async fn answer(upstream: TcpListener) {
+        let (mut stream, _) = upstream.accept().await.unwrap();
+        let mut read = Vec::new();
+        while !read.ends_with(b"0\r\n\r\n") {
+            assert_ne!(stream.read_buf(&mut read).await.unwrap(), 0);
+        }
+        let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+        stream.write_all(answer).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_a_client_takes_to_send_is_not_the_upstreams_time() {
+        let upstream = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = Address {
+            authority: upstream.local_addr().unwrap().to_string().parse().unwrap(),
+            host: HostSent::Upstream,
+            is_trusted: false,
+            secret: Secret::new("x"),
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(IdSource::random()),
+        };
+        let care = Care::new("shop", 1_000);
+        let forwarder = Forwarder::new(address, Arc::clone(&care), Duration::from_secs(1));
+        let route = Route {
+            answer_ms: Some(4_000),
+            ..Route::new("/", &["POST"], "shop")
+        };
+        let way = Way::new(Terms::of(&route, &Settings::default()).unwrap());
+        let slow = stream::once(async {
+            sleep(Duration::from_millis(1_200)).await; // more than a quarter of what the answer may take
+            Ok::<_, Infallible>("all of it")
+        });
+        let request = Request::post("/").body(Body::from_stream(slow)).unwrap();
+        let errand = Errand {
+            target: "/",
+            show: None,
+            entrant: None,
+        };
+        let others: Vec<_> = (0..150).map(|_| care.admit().unwrap()).collect();
+        let forwarding = forwarder.forward(request, &errand, &way);
+        let (answered, ()) = tokio::join!(forwarding, answer(upstream));
+        assert_eq!(answered.unwrap().status(), StatusCode::OK);
+        let more: Vec<_> = std::iter::from_fn(|| care.admit().ok()).collect();
+        assert_eq!(
+            others.len() + more.len(),
+            201,
+            "it was quick, so it may have more"
+        );
     }
 }

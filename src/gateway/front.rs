@@ -7,7 +7,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use crate::gateway::{Gateway, GatewayState, entry, limit};
+use crate::gateway::{Gateway, GatewayState, entry, gate, limit};
 use crate::http::layers;
 use crate::limit::Asking;
 use crate::limit::prefix::Prefixes;
@@ -21,14 +21,32 @@ pub(crate) async fn door(
     let id = gateway.ids.request(gateway.clock.now());
     let signature = layers::name(id, &mut request); // first: all below can be found again
     let method = request.method().clone();
+    let is_off = is_off(&gateway, request.uri().path());
     let site = gateway.origins.listed(request.headers()).cloned();
+    let patience = gateway.patience(&mut request); // which a route may lengthen
     let answer = past(&gateway, request, next);
-    let answer = layers::in_time(gateway.patience, answer); // also what lets a drain end
+    let answer = layers::in_time(&patience, answer); // also what lets a drain end
     let mut response = layers::panic_to_500(answer).await; // a bug costs one request
     layers::log_failure(id, &method, &response); // sees the answers of all above
     response.headers_mut().insert(layers::REQUEST_ID, signature);
+    if is_off {
+        response.headers_mut().insert(gate::ROOM, gate::OFF); // nobody takes it for a room that is on
+    }
     gateway.origins.tell(site, response.headers_mut()); // whatever it says
     response
+}
+
+/// Whether a path of ours names a show whose room is off. Where a show stands behind another path, who
+/// forwards knows it.
+fn is_off(gateway: &Gateway, path: &str) -> bool {
+    if !gateway.boards.is_any_off() {
+        return false;
+    }
+    let rest = path
+        .strip_prefix("/v1/shows/")
+        .or_else(|| path.strip_prefix("/w/"));
+    let show = rest.and_then(|rest| rest.split('/').next()?.parse().ok());
+    show.is_some_and(|show| gateway.boards.is_off(&show))
 }
 
 async fn past(gateway: &Gateway, request: Request, next: Next) -> Response {

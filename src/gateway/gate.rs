@@ -3,22 +3,23 @@
 //! A ticket says who; only the room says whether it is still live. The signature is checked once per
 //! gateway, because it costs as much as everything else together; liveness is asked of the room in
 //! batches, and a positive answer is reused for [`LIVENESS_REUSE_MS`] at most. Whoever may not pass
-//! gets the same answer, whatever is wrong.
+//! gets the same answer, whatever is wrong, and as late.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::header::COOKIE;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use sha2::{Digest, Sha256};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::base::ids::{FanId, ShowId, TicketId};
 use crate::base::limits::{CHECK_DEADLINE_MS, LIVENESS_REUSE_MS};
 use crate::base::time::Timestamp;
 use crate::gateway::boards::Seen;
-use crate::gateway::credentials::{Bearer, no_pass};
+use crate::gateway::credentials::{Bearer, TICKET_HEADER, no_pass};
 use crate::gateway::limit;
 use crate::gateway::recent::Recent;
 use crate::gateway::routes::Access;
@@ -33,9 +34,15 @@ use crate::token::ticket::Ticket;
 
 /// Says that the operator has taken the waiting room away.
 pub(crate) const ROOM: HeaderName = HeaderName::from_static("catraca-room");
+/// What it says.
+pub(crate) const OFF: HeaderValue = HeaderValue::from_static("off");
 /// Tickets and live admissions that a gateway remembers, at least: all that can be live at once in
 /// a very large shop.
 const REMEMBERED: usize = 100_000;
+
+/// How long it takes to refuse a ticket: longer than it takes to find out, whichever of its faults it is,
+/// and the room's answer with it. Who measures does not learn whether a signature was good.
+const REFUSAL: Duration = Duration::from_millis(20);
 
 /// Somebody who may pass, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +60,17 @@ pub(crate) enum Passage {
     Off(Option<Entrant>),
     /// The route is open.
     Open,
+}
+
+impl Passage {
+    /// Who passes, where they are known.
+    pub(crate) fn entrant(self) -> Option<Entrant> {
+        match self {
+            Self::Entrant(entrant) => Some(entrant),
+            Self::Off(entrant) => entrant,
+            Self::Open => None,
+        }
+    }
 }
 
 /// What the gate remembers.
@@ -93,13 +111,21 @@ pub(crate) async fn pass(
     show: Option<&ShowId>,
     headers: &HeaderMap,
 ) -> Result<Passage, Problem> {
-    let (Access::Ticket | Access::Room | Access::Pass, Some(show)) = (access, show) else {
-        return Ok(Passage::Open);
+    let show = match (access, show) {
+        (Access::Open, _) => return Ok(Passage::Open),
+        (Access::Ticket | Access::Room | Access::Pass, Some(show)) => show,
+        // The table refuses such a route at start; if one came to be, nobody has its show's ticket.
+        (Access::Ticket | Access::Room | Access::Pass, None) => return Err(Problem::no_ticket()),
     };
     let passage = if access == Access::Pass {
         with_pass(gateway, show, headers).await
     } else {
-        with_ticket(gateway, show, headers).await
+        let began = Instant::now();
+        let passage = with_ticket(gateway, show, headers).await;
+        if passage.as_ref().is_err_and(is_the_one_401) && shows_something(headers) {
+            sleep_until(began + REFUSAL).await;
+        }
+        passage
     };
     metrics::gate(match &passage {
         Ok(Passage::Entrant(_)) => "passed",
@@ -188,9 +214,18 @@ fn bound_ticket(gateway: &Gateway, show: &ShowId, headers: &HeaderMap) -> Result
     }
 }
 
+fn is_the_one_401(problem: &Problem) -> bool {
+    problem.status() == StatusCode::UNAUTHORIZED
+}
+
+/// Whether a request may show a ticket. Who shows none knows why they are refused.
+fn shows_something(headers: &HeaderMap) -> bool {
+    headers.contains_key(TICKET_HEADER) || headers.contains_key(COOKIE)
+}
+
 /// A bad pass at the gate is answered like a bad ticket.
 fn as_no_ticket(problem: Problem) -> Problem {
-    if problem.status() == http::StatusCode::UNAUTHORIZED {
+    if is_the_one_401(&problem) {
         Problem::no_ticket()
     } else {
         problem
@@ -258,7 +293,7 @@ pub(crate) async fn ticket(
             ];
             Ok((named, axum::Json(body)).into_response())
         }
-        Passage::Off(_) => Ok([(ROOM, HeaderValue::from_static("off"))].into_response()),
+        Passage::Off(_) => Ok([(ROOM, OFF)].into_response()),
         Passage::Entrant(_) | Passage::Open => Err(Problem::no_ticket()),
     }
 }

@@ -2,27 +2,11 @@
 //!
 //! Stripping comes before adding, so that nobody can nominate ours away.
 
-use http::header::{
-    CONNECTION, CONTENT_LENGTH, COOKIE, EXPECT, FORWARDED, HOST, PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
-};
+use http::header::{CONNECTION, CONTENT_LENGTH, COOKIE, FORWARDED, HOST, SET_COOKIE, TE, TRAILER};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::gateway::credentials::{cookies, is_our_cookie};
-
-/// Headers that belong to one connection (RFC 9110 §7.6.1), and old ways to say the same.
-const HOP_BY_HOP: [HeaderName; 7] = [
-    CONNECTION,
-    PROXY_AUTHENTICATE,
-    PROXY_AUTHORIZATION,
-    TE,
-    TRANSFER_ENCODING,
-    UPGRADE,
-    EXPECT, // we answer it ourselves
-];
-
-/// The same, without a constant.
-const HOP_BY_HOP_NAMES: [&str; 4] = ["keep-alive", "proxy-connection", "http2-settings", "proxy"];
+use crate::http::fields;
 
 /// Headers by which a client could speak in a proxy's voice, or ask for another path or method than
 /// the one that was checked.
@@ -41,35 +25,6 @@ const ONLY_PROXIES_SAY: [&str; 14] = [
     "x-accel-redirect",
     "x-admission-ticket",
     "client-ip",
-];
-
-/// Fields that mean something only before the body (RFC 9110 §6.5.1): framing, routing, credentials,
-/// conditions, and what says how to read the content. A reader that took them from a trailer could be
-/// told anything after it was checked.
-const NEVER_TRAILERS: [&str; 23] = [
-    "accept",
-    "age",
-    "authorization",
-    "cache-control",
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-range",
-    "content-type",
-    "cookie",
-    "date",
-    "expires",
-    "host",
-    "location",
-    "max-forwards",
-    "origin",
-    "range",
-    "retry-after",
-    "set-cookie",
-    "te",
-    "trailer",
-    "vary",
-    "warning",
 ];
 
 /// What the hop before us can read.
@@ -116,19 +71,7 @@ pub(crate) fn sift_trailers(trailers: &mut HeaderMap) {
 }
 
 fn may_trail(name: &str) -> bool {
-    let is_late = NEVER_TRAILERS.contains(&name)
-        || HOP_BY_HOP.iter().any(|hop| hop == name)
-        || [
-            "if-",
-            "sec-",
-            "access-control-",
-            "proxy-",
-            "www-",
-            "forwarded",
-        ]
-        .iter()
-        .any(|begin| name.starts_with(begin));
-    !is_late && !is_not_the_clients(name)
+    fields::may_trail(name) && !is_not_the_clients(name)
 }
 
 /// What an upstream may not say to the client goes.
@@ -140,7 +83,7 @@ pub(crate) fn strip_response(headers: &mut HeaderMap) {
     let theirs: Vec<HeaderValue> = headers
         .get_all(SET_COOKIE)
         .iter()
-        .filter(|line| !sets_our_cookie(line))
+        .filter(|line| sets_their_cookie(line))
         .cloned()
         .collect();
     headers.remove(SET_COOKIE);
@@ -149,9 +92,13 @@ pub(crate) fn strip_response(headers: &mut HeaderMap) {
     }
 }
 
-fn sets_our_cookie(line: &HeaderValue) -> bool {
-    let name = line.as_bytes().split(|b| matches!(b, b'=' | b';')).next();
-    is_our_cookie(&String::from_utf8_lossy(name.unwrap_or_default()))
+/// Whether a line sets a cookie of theirs: one with a name, and not with one of ours. Of a cookie without
+/// a name a browser sends the value alone, so that `=catraca-pass-gala=x` would come back as ours.
+fn sets_their_cookie(line: &HeaderValue) -> bool {
+    let pair = line.as_bytes().split(|b| *b == b';').next();
+    let pair = String::from_utf8_lossy(pair.unwrap_or_default());
+    let name = pair.split_once('=').map_or("", |(name, _)| name.trim());
+    !name.is_empty() && !is_our_cookie(name)
 }
 
 fn strip_hops(headers: &mut HeaderMap) {
@@ -163,12 +110,10 @@ fn strip_hops(headers: &mut HeaderMap) {
         .filter_map(|name| name.trim().parse().ok())
         .filter(|name| *name != CONTENT_LENGTH) // how long a body is belongs to the message
         .collect();
-    for name in nominated.iter().chain(&HOP_BY_HOP) {
+    for name in nominated {
         headers.remove(name);
     }
-    for name in HOP_BY_HOP_NAMES {
-        headers.remove(name);
-    }
+    remove_where(headers, fields::is_of_one_hop);
     announce_trailers(headers);
 }
 
@@ -333,6 +278,10 @@ mod tests {
             set-cookie: cart=1; Path=/
             set-cookie: catraca-pass-gala=evil
             set-cookie:  __HOST-catraca-ticket-gala=evil; Secure
+            set-cookie: =catraca-pass-gala=evil; Path=/
+            set-cookie: 	 = catraca-pass-gala=evil
+            set-cookie: ;catraca-pass-gala=evil
+            set-cookie: catraca-pass-gala
             clear-site-data: \"cookies\"
             catraca-admission: consumed
             catraca-room: off

@@ -30,6 +30,7 @@ mod pages;
 mod pattern;
 mod recent;
 pub mod routes;
+mod rules;
 mod sending;
 pub mod settings;
 mod standing;
@@ -46,7 +47,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
@@ -71,6 +72,8 @@ use crate::gateway::routes::RouteTable;
 use crate::gateway::settings::Settings;
 use crate::gateway::terms::Terms;
 use crate::gateway::upstreams::{Route, Upstream};
+use crate::http::extract::is_trusted;
+use crate::http::patience::Patience;
 use crate::http::problem::Problem;
 use crate::http::server::ServerSettings;
 use crate::limit::{Joins, Limiter};
@@ -126,8 +129,6 @@ pub struct Gateway {
     ways: Vec<Way>,
     /// The longest body that any of them takes.
     body_bytes_max: u64,
-    /// How long an answer may take to begin, of whichever route.
-    patience: Duration,
     forwarders: BTreeMap<String, Forwarder>,
     memory: Memory,
     /// Requests that may be answered at a time.
@@ -142,46 +143,37 @@ pub struct Gateway {
 /// What handlers are given.
 pub type GatewayState = Arc<Gateway>;
 
-/// Whether a gateway can have these settings, upstreams and routes.
+/// Whether a gateway can have these upstreams and routes beside its settings, which `rules.rs` checks.
 ///
 /// # Errors
-/// A sentence that names the setting, upstream or route that cannot be.
+/// A sentence that names the upstream or route that cannot be.
 pub fn check(
     settings: &Settings,
     upstreams: &BTreeMap<String, Upstream>,
     routes: &[Route],
 ) -> Result<(), String> {
-    for (name, upstream) in upstreams {
-        upstream
-            .authority()
-            .map_err(|rule| format!("upstreams.{name}.{rule}"))?;
-        if upstream.in_flight_max == Some(0) || settings.upstream_in_flight_max == 0 {
-            return Err(format!(
-                "upstreams.{name}.in_flight_max must be at least 1, or nothing would pass"
-            ));
-        }
-    }
-    Origins::new(&settings.cors_origins)?;
-    terms(settings, routes)?;
-    RouteTable::new(upstreams, routes).map(drop)
+    planned(settings, upstreams, routes).map(drop)
 }
 
-fn terms(settings: &Settings, routes: &[Route]) -> Result<Vec<Terms>, String> {
-    let named = |route: &Route, rule| format!("route {:?} {rule}", route.path);
-    let terms = |route| Terms::of(route, settings).map_err(|rule| named(route, rule));
-    routes.iter().map(terms).collect()
+fn planned(
+    settings: &Settings,
+    upstreams: &BTreeMap<String, Upstream>,
+    routes: &[Route],
+) -> Result<(RouteTable, Vec<Terms>), String> {
+    for (name, upstream) in upstreams {
+        rules::upstream(upstream).map_err(|rule| format!("upstreams.{name}.{rule}"))?;
+    }
+    let table = RouteTable::new(upstreams, routes)?;
+    let terms = |route: &Route| {
+        Terms::of(route, settings).map_err(|rule| format!("route {:?} {rule}", route.path))
+    };
+    let terms: Result<_, String> = routes.iter().map(terms).collect();
+    Ok((table, terms?))
 }
 
 fn longest(terms: &[Terms], settings: &Settings) -> u64 {
     let routes = terms.iter().map(|terms| terms.body_bytes_max);
     routes.fold(settings.forward_body_bytes_max, u64::max)
-}
-
-fn patience(terms: &[Terms], settings: &Settings) -> Duration {
-    let routes = terms
-        .iter()
-        .map(|terms| terms.request_max + terms.answer_max);
-    routes.fold(Duration::from_millis(settings.request_ms), Duration::max)
 }
 
 impl Parts {
@@ -208,15 +200,10 @@ impl Gateway {
     /// Puts a gateway together. It reads no board before [`Boards::run`] does.
     ///
     /// # Errors
-    /// A sentence that names the limit, upstream or route that cannot be.
+    /// A sentence that names the upstream or route that cannot be.
     pub fn new(parts: Parts) -> Result<GatewayState, String> {
         let settings = &parts.settings;
-        settings.limits.check()?;
-        settings.challenge.check()?;
-        settings.seller.check()?;
-        check(settings, &parts.upstreams, &parts.routes)?;
-        let table = RouteTable::new(&parts.upstreams, &parts.routes)?;
-        let terms = terms(settings, &parts.routes)?;
+        let (table, terms) = planned(settings, &parts.upstreams, &parts.routes)?;
         let mut forwarders = BTreeMap::new();
         for (name, upstream) in &parts.upstreams {
             forwarders.insert(name.clone(), parts.forwarder(name, upstream)?);
@@ -236,7 +223,6 @@ impl Gateway {
             site: Site::new(),
             table,
             body_bytes_max: longest(&terms, settings),
-            patience: patience(&terms, settings),
             ways: terms.into_iter().map(Way::new).collect(),
             forwarders,
             memory: Memory::new(),
@@ -274,6 +260,13 @@ impl Gateway {
         }
     }
 
+    /// The patience with a request that the server knows nothing of; what it does know counts.
+    fn patience(&self, request: &mut Request) -> Patience {
+        let (ms, settings) = (Duration::from_millis, &self.settings);
+        let own = || Patience::new(ms(settings.request_ms), ms(settings.stall_ms));
+        request.extensions_mut().get_or_insert_with(own).clone()
+    }
+
     fn reader<'a>(&'a self, show: &'a ShowId) -> Reader<'a> {
         Reader {
             show,
@@ -283,9 +276,7 @@ impl Gateway {
     }
 
     fn trusts(&self, peer: IpAddr) -> bool {
-        let peer = peer.to_canonical();
-        let trusted = &self.settings.trusted_proxies;
-        trusted.iter().any(|net| net.contains(&peer))
+        is_trusted(peer, &self.settings.trusted_proxies)
     }
 }
 

@@ -11,7 +11,8 @@ use crate::gateway::pattern::Pattern;
 use crate::gateway::target;
 use crate::gateway::upstreams::{Gate, Route, RouteGate, Upstream};
 
-const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+/// The methods of HTTP that pass a gateway: those that a route may take, and a script may ask for.
+pub(crate) const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
 /// Who may take a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

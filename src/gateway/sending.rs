@@ -4,13 +4,14 @@
 //! one are not those of the other, and only the other's are held against the upstream.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use axum::body::Body;
 use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::http::body::{BodyError, Bounded};
@@ -19,6 +20,7 @@ use crate::http::body::{BodyError, Bounded};
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     over: CancellationToken,
+    over_at: OnceLock<Instant>,
     waits_for_client: AtomicBool,
 }
 
@@ -26,6 +28,11 @@ impl Progress {
     /// Ends once nothing more is to be sent: all is, or the rest is not wanted.
     pub(crate) async fn over(&self) {
         self.over.cancelled().await;
+    }
+
+    /// Since when nothing more is to be sent, if that is so.
+    pub(crate) fn over_at(&self) -> Option<Instant> {
+        self.over_at.get().copied()
     }
 
     /// Whether it was the client who had nothing to give when the upstream last wanted more.
@@ -81,6 +88,7 @@ impl HttpBody for Sending {
 impl Drop for Sending {
     fn drop(&mut self) {
         if let Some(progress) = &self.progress {
+            progress.over_at.get_or_init(Instant::now);
             progress.over.cancel();
         }
     }

@@ -26,7 +26,7 @@ pub struct Settings {
     pub connections_per_client_max: usize,
     /// How long the head of a request may take, from its first byte or from connecting.
     pub head_ms: u64,
-    /// How long a client may be silent inside a body.
+    /// How long a client may be silent inside a body, whoever reads it.
     pub body_silence_ms: u64,
     /// How long a client may read nothing of an answer.
     pub stall_ms: u64,
@@ -41,7 +41,8 @@ pub struct Settings {
     pub connect_ms: u64,
     /// How long an upstream may take to begin its answer to a request that it has; then 504.
     pub upstream_ms: u64,
-    /// How long client or upstream may be silent inside a body that is forwarded.
+    /// How long an upstream may be silent inside an answer. A client inside a request, too; but there
+    /// `body_silence_ms` holds as well, so that the shorter of the two counts.
     pub silence_ms: u64,
     /// Requests at one upstream at once, answers under way included; beyond, 503 `busy`.
     pub upstream_in_flight_max: usize,
@@ -75,44 +76,6 @@ impl TlsFiles {
     /// Whether TLS is spoken.
     pub fn are_given(&self) -> bool {
         !self.cert_file.as_os_str().is_empty() && !self.key_file.as_os_str().is_empty()
-    }
-}
-
-impl Settings {
-    /// The first rule between keys that is broken.
-    ///
-    /// # Errors
-    /// A sentence that names keys and values.
-    pub fn check(&self) -> Result<(), String> {
-        let TlsFiles {
-            cert_file,
-            key_file,
-        } = &self.tls;
-        if cert_file.as_os_str().is_empty() != key_file.as_os_str().is_empty() {
-            return Err("tls.cert_file and tls.key_file must be given together".to_owned());
-        }
-        if !self.listen.ip().is_loopback()
-            && self.trusted_proxies.is_empty()
-            && !self.tls.are_given()
-        {
-            return Err(format!(
-                "listen ({}) is not a loopback address, gateway.trusted_proxies is empty and \
-                 gateway.tls has no certificate: tickets would travel without TLS",
-                self.listen
-            ));
-        }
-        for (key, ms) in [
-            ("head_ms", self.head_ms),
-            ("body_silence_ms", self.body_silence_ms),
-            ("stall_ms", self.stall_ms),
-            ("idle_ms", self.idle_ms),
-        ] {
-            if ms == 0 {
-                return Err(format!("{key} must be at least 1"));
-            }
-        }
-        self.challenge.check()?;
-        self.limits.check()
     }
 }
 

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use crate::base::limits::{AT_ONCE_MAX, CHECK_DEADLINE_MS, LIMIT_MAX, WAIT_MS_MAX};
+use crate::gateway::rules::bounded;
 use crate::gateway::settings::Settings;
 use crate::gateway::upstreams::Route;
+use crate::http::patience::Patience;
 
 /// Bounds of one route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,17 +31,23 @@ impl Terms {
     /// # Errors
     /// The rule that it breaks.
     pub(crate) fn of(route: &Route, settings: &Settings) -> Result<Self, String> {
+        let nothing = "nothing would pass";
         let bounds = [
-            ("request_ms", route.request_ms),
-            ("answer_ms", route.answer_ms),
-            ("silence_ms", route.silence_ms),
-            ("in_flight_max", route.in_flight_max.map(|max| max as u64)),
-            ("per_s", route.per_s.map(u64::from)),
-            ("burst", route.burst.map(u64::from)),
+            ("request_ms", route.request_ms, WAIT_MS_MAX),
+            ("answer_ms", route.answer_ms, WAIT_MS_MAX),
+            ("silence_ms", route.silence_ms, WAIT_MS_MAX),
+            (
+                "in_flight_max",
+                route.in_flight_max.map(|max| max as u64),
+                AT_ONCE_MAX,
+            ),
+            ("per_s", route.per_s.map(u64::from), u64::from(LIMIT_MAX)),
+            ("burst", route.burst.map(u64::from), u64::from(LIMIT_MAX)),
         ];
-        if let Some((key, _)) = bounds.iter().find(|(_, value)| *value == Some(0)) {
-            return Err(format!("has {key} = 0: nothing would pass"));
-        }
+        let given = bounds
+            .into_iter()
+            .filter_map(|(key, own, most)| Some((key, own?, most, nothing)));
+        bounded(&given.collect::<Vec<_>>()).map_err(|rule| format!("has {rule}"))?;
         if route.burst.is_some() && route.per_s.is_none() {
             return Err("has a burst, but no per_s".to_owned());
         }
@@ -55,6 +64,15 @@ impl Terms {
                 .per_s
                 .map(|per_s| (per_s, route.burst.unwrap_or(per_s))),
         })
+    }
+
+    /// Tells whoever waits for a request how long it may take: the client and the upstream what they are
+    /// granted, and the room what it may take to be asked at the gate and told what the upstream said.
+    pub(crate) fn grant(&self, patience: &Patience) {
+        let room = 2 * Duration::from_millis(CHECK_DEADLINE_MS);
+        let (request, answer) = (self.request_max, self.answer_max);
+        let silence_max = request.max(answer).max(self.silence_max);
+        patience.grant(request + answer + room, silence_max + room);
     }
 
     /// What is left of them for a repeat, when this long has passed.

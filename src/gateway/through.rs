@@ -1,9 +1,9 @@
 //! Any path that is not ours: an upstream's, past its gate, or nobody's.
 
-use axum::extract::{Extension, Request, State};
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{ACCEPT, CACHE_CONTROL, LOCATION};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 
 use crate::base::ids::ShowId;
 use crate::gateway::entry::{self, Entry};
@@ -12,29 +12,38 @@ use crate::gateway::gate::{self, Entrant, Passage};
 use crate::gateway::outgoing::Errand;
 use crate::gateway::routes::{Access, Matched, NoRoute};
 use crate::gateway::{Gateway, GatewayState, follow_up};
+use crate::http::patience::Patience;
 use crate::http::problem::Problem;
 
 /// Forwards what has passed the gate of its upstream. Where the room is off, every answer says so.
 pub(crate) async fn through(
     State(gateway): State<GatewayState>,
-    Extension(entry): Extension<Entry>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (uri, host) = (request.uri(), entry.host_name());
+    let entry = request.extensions().get::<Entry>();
+    let host = entry
+        .expect("whoever comes here has passed the door")
+        .host_name();
+    let uri = request.uri();
     let matched = gateway
         .table
         .find(&host, request.method().as_str(), uri.path(), uri.query())
         .map_err(leads_nowhere)?;
+    if let Some(patience) = request.extensions().get::<Patience>() {
+        gateway.ways[matched.route].terms.grant(patience);
+    }
     let show = matched.show.as_ref();
-    match gate::pass(&gateway, matched.access, show, request.headers()).await {
-        Ok(Passage::Open) => onward(&gateway, &matched, None, request).await,
-        Ok(Passage::Entrant(entrant)) => onward(&gateway, &matched, Some(entrant), request).await,
-        Ok(Passage::Off(entrant)) => {
-            let answered = onward(&gateway, &matched, entrant, request).await;
-            let off = (gate::ROOM, HeaderValue::from_static("off"));
-            Ok(([off], answered).into_response())
-        }
+    let passage = gate::pass(&gateway, matched.access, show, request.headers()).await;
+    let is_open = matched.access == Access::Open; // then the gate has asked no board
+    let is_off = matches!(passage, Ok(Passage::Off(_)))
+        || is_open && show.is_some_and(|show| gateway.boards.is_off(show));
+    let answered = match passage.map(Passage::entrant) {
+        Ok(entrant) => onward(&gateway, &matched, entrant, request).await,
         Err(problem) => to_the_room(&matched, &request, problem),
+    };
+    match is_off {
+        true => Ok(([(gate::ROOM, gate::OFF)], answered).into_response()),
+        false => answered,
     }
 }
 

@@ -51,12 +51,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
-    let mut types = headers.get_all(CONTENT_TYPE).iter();
-    let (Some(value), None) = (types.next(), types.next()) else {
-        return false;
-    };
-    let essence = value.to_str().unwrap_or_default().split(';').next();
+/// Whether a request says once that its body is JSON.
+pub fn is_json(headers: &HeaderMap) -> bool {
+    let kind = single(headers, CONTENT_TYPE.as_str()).ok().flatten();
+    let essence = kind.and_then(|kind| kind.split(';').next());
     essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
 }
 
@@ -198,6 +196,12 @@ impl<S: Send + Sync> FromRequestParts<S> for ClientAddr {
     }
 }
 
+/// Whether this is a proxy that the operator trusts. IPv4 in IPv6 counts as IPv4.
+pub fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
+    let address = address.to_canonical();
+    trusted.iter().any(|net| net.contains(&address))
+}
+
 /// Reads X-Forwarded-For from the right for as long as the hop that speaks is trusted: what stands
 /// further left was written by somebody we do not know.
 pub fn client_addr(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> ClientAddr {
@@ -209,7 +213,7 @@ pub fn client_addr(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> Clie
         .collect();
     let hops = lines.iter().rev().flat_map(|line| line.rsplit(','));
     for hop in hops.take(HOPS_MAX) {
-        if !trusted.iter().any(|net| net.contains(&address)) {
+        if !is_trusted(address, trusted) {
             break;
         }
         let Some(next) = hop_addr(hop.trim()) else {

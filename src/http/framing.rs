@@ -6,6 +6,7 @@
 //! does not know is not repaired; it ends the connection.
 
 use crate::base::limits::HEADERS_MAX;
+use crate::http::fields::is_framing;
 use crate::http::head::{Body, Head, field};
 
 /// The longest line with the size of a chunk: 15 hexadecimal digits and the end of the line. There
@@ -13,15 +14,6 @@ use crate::http::head::{Body, Head, field};
 const CHUNK_LINE_BYTES_MAX: usize = 17;
 /// The longest line of a trailer section.
 const TRAILER_LINE_BYTES_MAX: usize = 8_192;
-/// Trailers that a reader might take for what they must not say (RFC 9110 §6.5.1).
-const NEVER_TRAILERS: [&[u8]; 5] = [
-    b"content-length",
-    b"transfer-encoding",
-    b"host",
-    b"trailer",
-    b"content-encoding",
-];
-
 /// Why a connection is not read any further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -200,8 +192,7 @@ fn check_trailer(line: &[u8], lines: usize) -> Result<(), Refusal> {
     if HEADERS_MAX < lines {
         return Err(Refusal::Headers);
     }
-    let never = |no: &&[u8]| name.eq_ignore_ascii_case(no);
-    match NEVER_TRAILERS.iter().any(never) {
+    match is_framing(&String::from_utf8_lossy(name).to_ascii_lowercase()) {
         true => Err(Refusal::Framing),
         false => Ok(()),
     }

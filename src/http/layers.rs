@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
@@ -13,9 +14,11 @@ use http::{HeaderName, HeaderValue, Method};
 use http_body_util::BodyExt;
 use ipnet::IpNet;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout_at};
 
 use crate::base::ids::RequestId;
 use crate::http::extract::{self, ClientAddr};
+use crate::http::patience::Patience;
 use crate::http::problem::{Cause, Problem};
 use crate::http::server::Peer;
 use crate::telemetry::metrics;
@@ -29,12 +32,10 @@ const FORGOTTEN_BYTES_MAX: u64 = 1_048_576;
 const FORGOTTEN_MAX: Duration = Duration::from_secs(10);
 
 /// Names the request: one id, ours, whatever the client sent. Answers the value with which the answer
-/// is to be signed.
+/// is to be signed; whoever forwards the request says the same.
 pub fn name(id: RequestId, request: &mut Request) -> HeaderValue {
-    let value = HeaderValue::from_str(&id.to_string()).expect("an id is ASCII");
     request.extensions_mut().insert(id);
-    request.headers_mut().insert(REQUEST_ID, value.clone());
-    value
+    HeaderValue::try_from(id.to_string()).expect("an id is ASCII")
 }
 
 /// Logs the failure behind an answer. Refusals have no cause and are not logged.
@@ -80,13 +81,22 @@ pub fn shed() -> Response {
     Problem::unavailable("busy").into_response()
 }
 
-/// Gives up on an answer that has not begun in time; also what lets a drain end.
-pub async fn in_time(max: Duration, answer: impl Future<Output = Response>) -> Response {
-    match tokio::time::timeout(max, answer).await {
-        Ok(response) => response,
-        Err(_) => Problem::unavailable("busy")
-            .caused_by(anyhow::anyhow!("no answer within {max:?}"))
-            .into_response(),
+/// Gives up on an answer that has not begun in time; also what lets a drain end. What is granted while we
+/// wait counts.
+pub async fn in_time(patience: &Patience, answer: impl Future<Output = Response>) -> Response {
+    let began = Instant::now();
+    let mut answer = pin!(answer);
+    loop {
+        let max = patience.answer_max();
+        match timeout_at(began + max, answer.as_mut()).await {
+            Ok(response) => return response,
+            Err(_) if max < patience.answer_max() => {}
+            Err(_) => {
+                return Problem::unavailable("busy")
+                    .caused_by(anyhow::anyhow!("no answer within {max:?}"))
+                    .into_response();
+            }
+        }
     }
 }
 
@@ -124,4 +134,34 @@ pub fn client_addr(request: &Request, trusted: &[IpNet]) -> ClientAddr {
     let peer = request.extensions().get::<Peer>();
     let peer = peer.map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0.ip());
     extract::client_addr(peer, request.headers(), trusted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::sleep;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_has_the_time_that_is_granted_while_it_is_waited_for() {
+        let second = Duration::from_secs(1);
+        for (takes, granted, status) in [
+            (5, None, 200),
+            (20, None, 503),
+            (20, Some(30), 200),
+            (40, Some(30), 503),
+        ] {
+            let patience = Patience::new(10 * second, second);
+            let answer = async {
+                sleep(second).await;
+                granted.inspect(|granted| patience.grant(*granted * second, second));
+                sleep((takes - 1) * second).await;
+                Response::default()
+            };
+            let began = Instant::now();
+            let answered = in_time(&patience, answer).await;
+            assert_eq!(answered.status(), status, "{takes} {granted:?}");
+            let max = takes.min(granted.unwrap_or(10));
+            assert_eq!(began.elapsed(), max * second, "{takes} {granted:?}");
+        }
+    }
 }

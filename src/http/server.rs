@@ -16,6 +16,7 @@ use axum::Router;
 use axum::body::Body;
 use http::header::{CONNECTION, EXPECT, UPGRADE};
 use http::{HeaderValue, Request, Response, Version};
+use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -32,7 +33,9 @@ use crate::base::limits::{HEADER_BYTES_MAX, HEADERS_MAX};
 use crate::http::body::{Bounded, Holding};
 use crate::http::clients::{Clients, Slot};
 use crate::http::conn::{Activity, Timed};
+use crate::http::extract::is_trusted;
 use crate::http::frames::PREFACE;
+use crate::http::patience::Patience;
 use crate::http::problem::Last;
 use crate::http::streams::Streams;
 use crate::http::strict::Strict;
@@ -73,7 +76,7 @@ pub struct ServerSettings {
     /// From the first byte of a request's head (or from connecting) to its last. A handshake of TLS
     /// may take as long.
     pub head_max: Duration,
-    /// How long an answer may take to begin.
+    /// How long an answer may take to begin, where nobody grants it more.
     pub answer_max: Duration,
     /// Silence inside a request's body.
     pub body_silence_max: Duration,
@@ -226,8 +229,14 @@ impl Server {
         let Some(first) = self.first_bytes(&mut timed, &activity).await else {
             return;
         };
-        let service = service_fn(|request: Request<Incoming>| {
+        let streams = self.streams();
+        let service = service_fn(|mut request: Request<Incoming>| {
             let in_flight = activity.request(request.version());
+            let patience = self.patience();
+            if request.version() == Version::HTTP_2 {
+                streams.expect(&patience);
+            }
+            request.extensions_mut().insert(patience);
             let server = Arc::clone(self);
             async move {
                 let response = server.answer(request, peer, encrypted).await?;
@@ -236,10 +245,10 @@ impl Server {
         });
         let (builder, strict) = if first == PREFACE {
             let strict = Strict::http2(timed, Arc::clone(&activity), &first);
-            (self.builder().http2_only(), strict)
+            (self.builder(&streams).http2_only(), strict)
         } else {
             let strict = Strict::http1(timed, Arc::clone(&activity), &first);
-            (self.builder().http1_only(), strict)
+            (self.builder(&streams).http1_only(), strict)
         };
         let mut connection = pin!(builder.serve_connection(TokioIo::new(strict), service));
         let mut going = pin!(self.going(&activity));
@@ -305,6 +314,9 @@ impl Server {
         let is_http2 = request.version() == Version::HTTP_2;
         let silence_max = self.settings.body_silence_max;
         let request = request.map(|body| {
+            if body.is_end_stream() {
+                return Body::empty(); // nothing to bound
+            }
             let bounded = Bounded::new(body, silence_max);
             Body::new(bounded.with_trailers(|_| {})) // whoever forwards them sifts them
         });
@@ -325,12 +337,16 @@ impl Server {
         }
     }
 
-    fn builder(&self) -> auto::Builder<Streams> {
-        let mut builder = auto::Builder::new(Streams {
-            tasks: self.tasks.clone(),
-            cut: self.cut.clone(),
-            still_max: self.settings.answer_max + self.settings.stall_max,
-        });
+    fn patience(&self) -> Patience {
+        Patience::new(self.settings.answer_max, self.settings.stall_max)
+    }
+
+    fn streams(&self) -> Streams {
+        Streams::new(self.tasks.clone(), self.cut.clone(), self.patience())
+    }
+
+    fn builder(&self, streams: &Streams) -> auto::Builder<Streams> {
+        let mut builder = auto::Builder::new(streams.clone());
         builder
             .http1()
             .timer(TokioTimer::new())
@@ -353,12 +369,11 @@ impl Server {
 
     /// A place among one client's connections; trusted proxies need none.
     fn client_slot(&self, peer: SocketAddr) -> Option<Option<Slot>> {
-        let (address, trusted) = (peer.ip().to_canonical(), &self.settings.trusted_proxies);
-        if trusted.iter().any(|net| net.contains(&address)) {
+        if is_trusted(peer.ip(), &self.settings.trusted_proxies) {
             return Some(None);
         }
         let max = self.settings.connections_per_client_max;
-        let client = Prefixes::of(address).narrowest();
+        let client = Prefixes::of(peer.ip().to_canonical()).narrowest();
         self.clients.slot(client, max).map(Some)
     }
 }

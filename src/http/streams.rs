@@ -2,28 +2,55 @@
 //!
 //! A client may leave a stream's window at zero and answer every ping. Nothing on the connection is
 //! late then, and what the stream holds (an upstream's answer, half sent) would be held for ever. A
-//! stream in which nothing has moved for too long is dropped, which resets it.
+//! stream in which nothing has moved for too long is dropped, which resets it. How long that is, its
+//! request says; hyper hands a request to its service and runs the stream right after that, so the service
+//! leaves the patience with it here.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
-use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::http::patience::Patience;
 use crate::telemetry::metrics;
 
-/// Runs streams.
+/// Runs the streams of one connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Streams {
     /// The tasks of the server.
-    pub(crate) tasks: TaskTracker,
+    tasks: TaskTracker,
     /// Ends them all.
-    pub(crate) cut: CancellationToken,
-    /// How long nothing may move in a stream.
-    pub(crate) still_max: Duration,
+    cut: CancellationToken,
+    /// For whatever is run that is no request.
+    usual: Patience,
+    /// With the request whose stream is run next.
+    next: Arc<Mutex<Option<Patience>>>,
+}
+
+impl Streams {
+    /// Streams among these tasks, until they are cut.
+    pub(crate) fn new(tasks: TaskTracker, cut: CancellationToken, usual: Patience) -> Self {
+        let next = Arc::default();
+        Self {
+            tasks,
+            cut,
+            usual,
+            next,
+        }
+    }
+
+    /// The next stream is that of a request with this patience.
+    pub(crate) fn expect(&self, patience: &Patience) {
+        *self.lock() = Some(patience.clone());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Patience>> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl<F> hyper::rt::Executor<F> for Streams
@@ -31,17 +58,18 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, stream: F) {
-        let (cut, still_max) = (self.cut.clone(), self.still_max);
+        let (cut, patience) = (self.cut.clone(), self.lock().take());
+        let patience = patience.unwrap_or_else(|| self.usual.clone());
         self.tasks.spawn(async move {
-            let moving = while_it_moves(stream, still_max);
+            let moving = while_it_moves(stream, &patience);
             cut.run_until_cancelled(moving).await;
         });
     }
 }
 
-/// Runs a future until it is done or has not been woken for `still_max`.
-async fn while_it_moves(stream: impl Future<Output = ()>, still_max: Duration) {
-    let (mut stream, mut still) = (pin!(stream), pin!(sleep(still_max)));
+/// Runs a future until it is done or has not been woken for longer than the patience with it.
+async fn while_it_moves(stream: impl Future<Output = ()>, patience: &Patience) {
+    let (mut stream, mut still) = (pin!(stream), pin!(sleep(patience.still_max())));
     poll_fn(|cx| {
         if stream.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
@@ -50,7 +78,7 @@ async fn while_it_moves(stream: impl Future<Output = ()>, still_max: Duration) {
             metrics::refused_bytes("still");
             return Poll::Ready(());
         }
-        still.as_mut().reset(Instant::now() + still_max);
+        still.as_mut().reset(Instant::now() + patience.still_max());
         still.as_mut().poll(cx)
     })
     .await;
@@ -59,12 +87,13 @@ async fn while_it_moves(stream: impl Future<Output = ()>, still_max: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
     async fn what_does_not_move_ends() {
-        let max = Duration::from_secs(60);
+        let max = Patience::new(Duration::from_secs(50), Duration::from_secs(10));
         let from = Instant::now();
-        while_it_moves(std::future::pending(), max).await;
+        while_it_moves(std::future::pending(), &max).await;
         assert_eq!(from.elapsed().as_secs(), 60);
         let from = Instant::now();
         let moving = async {
@@ -72,7 +101,14 @@ mod tests {
                 sleep(Duration::from_secs(50)).await;
             }
         };
-        while_it_moves(moving, max).await;
+        while_it_moves(moving, &max).await;
         assert_eq!(from.elapsed().as_secs(), 500);
+        let from = Instant::now();
+        let granted = async {
+            max.grant(Duration::from_secs(300), Duration::from_secs(200));
+            std::future::pending().await
+        };
+        while_it_moves(granted, &max).await;
+        assert_eq!(from.elapsed().as_secs(), 210);
     }
 }

@@ -1,6 +1,6 @@
 //! TLS of a listener: a certificate in two files, which may be replaced at any time.
 //!
-//! The files are looked at every second. What they hold after a change serves the connections that
+//! The files are looked at every second, and read at once on SIGHUP. What they hold after a change serves the connections that
 //! come then; those that are open keep what they have. A certificate and a key that do not fit, as when
 //! one of the two has been written and the other has not, change nothing.
 
@@ -12,6 +12,7 @@ use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
@@ -64,21 +65,27 @@ impl Tls {
         TlsAcceptor::from(Arc::clone(&config))
     }
 
-    /// Reads the files anew whenever they change. Doing so twice changes nothing.
+    /// Reads the files anew whenever they change, and when the process is told to (SIGHUP). Doing so twice
+    /// changes nothing.
     ///
     /// # Errors
-    /// None: what cannot be read is logged, and what is known stays.
+    /// SIGHUP cannot be listened for. What cannot be read is logged, and what is known stays.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) -> anyhow::Result<()> {
+        let mut told = signal(SignalKind::hangup())?;
         let mut seen = self.look().await;
-        let pause = || tokio::time::sleep(LOOK_EVERY);
-        while stop.run_until_cancelled(pause()).await.is_some() {
+        loop {
+            let is_told = tokio::select! {
+                biased;
+                () = stop.cancelled() => return Ok(()),
+                _ = told.recv() => true,
+                () = tokio::time::sleep(LOOK_EVERY) => false,
+            };
             let now = self.look().await;
-            if now != seen {
+            if is_told || now != seen {
                 seen = now;
                 self.reload();
             }
         }
-        Ok(())
     }
 
     async fn look(&self) -> Seen {

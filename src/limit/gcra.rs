@@ -29,7 +29,7 @@ pub struct Rate {
 
 impl Rate {
     /// The rate of a limit, `times` as high.
-    fn of(limit: Limit, times: u32) -> Self {
+    pub(crate) fn of(limit: Limit, times: u32) -> Self {
         let interval_us = 1_000_000 / (u64::from(limit.per_s) * u64::from(times)).max(1);
         let interval_us = interval_us.max(1);
         Self {
@@ -39,7 +39,7 @@ impl Rate {
     }
 
     /// One more: the count after it, or the microseconds until it would fit.
-    fn add(self, count: u64, now: u64) -> Result<u64, u64> {
+    pub(crate) fn add(self, count: u64, now: u64) -> Result<u64, u64> {
         let after = count.max(now) + self.interval_us;
         let over = after.saturating_sub(now + self.tolerance_us);
         if over == 0 { Ok(after) } else { Err(over) }

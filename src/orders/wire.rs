@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use http::HeaderMap;
-use http::header::CONTENT_TYPE;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
@@ -13,6 +12,7 @@ use crate::base::ids::{FanId, HoldId, hex};
 use crate::base::limits::{
     EMAIL_BYTES_MAX, PAYMENT_TOKEN_BYTES_MAX, SEAT_NAME_BYTES_MAX, SEATS_PER_HOLD_MAX,
 };
+use crate::http::extract::is_json;
 use crate::http::problem::Problem;
 use crate::orders::idempotency::{self, Key};
 use crate::orders::rules::Contact;
@@ -52,12 +52,7 @@ pub(super) struct PaymentBody {
 
 /// Reads a JSON body. Broken JSON is 400; JSON that is not what the route takes is 422.
 pub(super) fn read<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Problem> {
-    let is_json = headers
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.split(';').next())
-        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"));
-    if !is_json {
+    if !is_json(headers) {
         return Err(bad_json());
     }
     serde_json::from_slice(body).map_err(|error| match error.classify() {

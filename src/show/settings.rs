@@ -236,26 +236,26 @@ impl Settings {
             return Err(format!("sections must be at most {SECTIONS_MAX}"));
         }
         let mut names = BTreeSet::new();
-        for section in &self.sections {
+        for (at, section) in self.sections.iter().enumerate() {
             let name = &section.name;
             let well_formed = (1..=32).contains(&name.len())
                 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b' ')
                 && name.trim() == name;
             if !well_formed {
                 return Err(format!(
-                    "section {name:?} must have 1 to 32 letters, digits and spaces"
+                    "sections[{at}].name must have 1 to 32 letters, digits and spaces"
                 ));
             }
             if !names.insert(name) {
-                return Err(format!("section {name:?} is given twice"));
+                return Err(format!("sections[{at}].name is given twice"));
             }
             if !(1..=SECTION_SEATS_MAX).contains(&section.seats) {
                 return Err(format!(
-                    "section {name:?} must have 1 to {SECTION_SEATS_MAX} seats"
+                    "sections[{at}].seats must be 1 to {SECTION_SEATS_MAX}"
                 ));
             }
             if section.price.minor < 0 || section.price.times(section.seats).is_none() {
-                return Err(format!("section {name:?} has an impossible price"));
+                return Err(format!("sections[{at}].price is impossible"));
             }
             if section.price.currency != self.sections[0].price.currency {
                 return Err("all sections must have the same currency".to_owned());
@@ -267,9 +267,7 @@ impl Settings {
     fn check_texts(&self) -> Result<(), String> {
         for (language, text) in &self.message {
             if !matches!(language.as_str(), "pt-BR" | "en" | "es") {
-                return Err(format!(
-                    "message language {language:?} must be pt-BR, en or es"
-                ));
+                return Err("message language must be pt-BR, en or es".to_owned());
             }
             if MESSAGE_BYTES_MAX < text.len() {
                 return Err(format!(

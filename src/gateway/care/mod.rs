@@ -5,12 +5,12 @@
 //! route: rate, places ──► upstream: breaker, places ──► sent ──► answered | failed | late
 //! ```
 //!
-//! Nobody waits in a queue of ours: whoever does not fit is told at once when to ask again. The four
-//! rules are pure and stand in a file each; here they get a clock, a lock and a voice.
+//! Nobody waits in a queue of ours: whoever does not fit is told at once when to ask again. The
+//! rules are pure and stand in a file each (the rate's in `limit/gcra.rs`); here they get a clock, a lock
+//! and a voice.
 
 mod breaker;
 mod budget;
-mod rate;
 mod share;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,10 +21,11 @@ use tokio::time::Instant;
 
 use crate::gateway::care::breaker::{Breaker, Change, Role, Verdict};
 use crate::gateway::care::budget::Budget;
-use crate::gateway::care::rate::Rate;
 use crate::gateway::care::share::Share;
 use crate::gateway::terms::Terms;
 use crate::http::problem::Problem;
+use crate::limit::Limit;
+use crate::limit::gcra::Rate;
 use crate::telemetry::metrics;
 
 /// What is known of one upstream.
@@ -116,6 +117,12 @@ pub(crate) struct Admitted {
 }
 
 impl Admitted {
+    /// The upstream has had the whole request only since then: what a client takes to send it is not the
+    /// upstream's time.
+    pub(crate) fn sent(&mut self, at: Instant) {
+        self.sent_at = at.saturating_duration_since(self.care.since);
+    }
+
     /// The upstream has begun its answer, whatever it says, and had `deadline` for it.
     pub(crate) fn answered(&mut self, deadline: Duration) {
         self.is_told = true;
@@ -166,16 +173,43 @@ impl Drop for Admitted {
 pub(crate) struct Way {
     pub(crate) terms: Terms,
     places: Option<Arc<Semaphore>>,
-    rate: Option<(Instant, Mutex<Rate>)>,
+    pace: Option<Pace>,
+}
+
+/// A rate, and what has passed of it.
+#[derive(Debug)]
+struct Pace {
+    rate: Rate,
+    since: Instant,
+    count: Mutex<u64>,
+}
+
+impl Pace {
+    /// `per_s` requests a second in the long run, and `burst` at once; both at least 1.
+    fn new((per_s, burst): (u32, u32)) -> Self {
+        Self {
+            rate: Rate::of(Limit { per_s, burst }, 1),
+            since: Instant::now(),
+            count: Mutex::default(),
+        }
+    }
+
+    /// Whether a request passes now. One that does not is not counted, and would within a second.
+    fn passes(&self) -> bool {
+        let now_us = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        let after = self.rate.add(*count, now_us);
+        *count = after.unwrap_or(*count);
+        after.is_ok()
+    }
 }
 
 impl Way {
     /// A route that nobody has taken yet.
     pub(crate) fn new(terms: Terms) -> Self {
-        let rate = |(per_s, burst)| (Instant::now(), Mutex::new(Rate::new(per_s, burst)));
         Self {
             places: terms.in_flight_max.map(|max| Arc::new(Semaphore::new(max))),
-            rate: terms.rate.map(rate),
+            pace: terms.rate.map(Pace::new),
             terms,
         }
     }
@@ -195,13 +229,10 @@ impl Way {
                 .map_err(|_| busy())?,
             None => None,
         };
-        if let Some((since, rate)) = &self.rate {
-            let mut rate = rate.lock().unwrap_or_else(PoisonError::into_inner);
-            if !rate.ask(since.elapsed()) {
-                return Err(busy());
-            }
+        match &self.pace {
+            Some(pace) if !pace.passes() => Err(busy()),
+            Some(_) | None => Ok(place),
         }
-        Ok(place)
     }
 }
 
@@ -262,6 +293,19 @@ mod tests {
             }
         }
         in_time
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_passes_and_then_the_rate() {
+        let pace = Pace::new((10, 3));
+        let mut passed = 0;
+        for _ in 0..100 {
+            passed += u32::from(pace.passes());
+            tokio::time::advance(Duration::from_millis(10)).await;
+        }
+        assert_eq!(passed, 3 + 9);
+        assert!(pace.passes(), "the tenth of a second");
+        assert!(!pace.passes());
     }
 
     #[test]

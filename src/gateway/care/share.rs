@@ -3,9 +3,10 @@
 //!
 //! What an upstream cannot answer in time it works on in vain. So it begins with a few, and gets more
 //! only while answers take less than a quarter of their deadline: by the time that an answer shows how
-//! long the way is, it may be twice as long. A deadline that is missed halves the number, and from then
-//! on it grows by one for each round of answers, as TCP does it. Whoever does not fit is told so at
-//! once, and what was accepted is answered in time.
+//! long the way is, it may be twice as long. A deadline that is missed halves what is allowed, and from
+//! then on it grows by one for each round of answers, as TCP does it. It is not the number under way that
+//! is halved: an upstream that is asked little would be allowed one request for a single one that hung.
+//! Whoever does not fit is told so at once, and what was accepted is answered in time.
 
 use std::time::Duration;
 
@@ -66,8 +67,7 @@ impl Share {
     /// together tell the same, so only one of them counts.
     pub(crate) fn late(&mut self, sent_at: Duration, now: Duration) {
         if self.cut_at.is_none_or(|cut_at| cut_at < sent_at) {
-            let used = self.allowed.min(self.in_flight);
-            self.allowed = (used / 2).max(ONE);
+            self.allowed = (self.allowed / 2).max(ONE);
             self.cut_at = Some(now);
         }
     }
@@ -137,8 +137,17 @@ mod tests {
     }
 
     #[test]
-    fn after_that_a_round_of_answers_allows_one_more() {
+    fn one_that_hangs_at_a_quiet_time_halves_what_is_allowed_and_no_more() {
         let mut share = Share::new(1_000);
+        assert!(share.take());
+        share.late(at(0), at(15));
+        share.give_back();
+        assert_eq!(fill(&mut share), 100);
+    }
+
+    #[test]
+    fn after_that_a_round_of_answers_allows_one_more() {
+        let mut share = Share::new(20);
         (0..20).for_each(|_| assert!(share.take()));
         share.late(at(0), at(1));
         (0..20).for_each(|_| share.give_back());

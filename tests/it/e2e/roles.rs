@@ -89,3 +89,41 @@ async fn a_role_alone_needs_a_room_and_a_secret_that_others_have() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_gateway_that_cannot_be_meant_is_refused_before_it_listens() {
+    let shop = "[upstreams.shop]\nurl = \"http://127.0.0.1:1\"\ngate = \"ticket\"\n[[routes]]\nmethods = [\"GET\"]\n\
+        upstream = \"shop\"\npath = ";
+    for (text, says) in [
+        (
+            "[gateway]\nin_flight_max = 0\n".to_owned(),
+            "gateway.in_flight_max = 0: nothing would be answered",
+        ),
+        (
+            "[gateway]\nstall_ms = 0\n".to_owned(),
+            "gateway.stall_ms = 0: every reader would be too slow",
+        ),
+        (
+            "[gateway.limits]\njoin_far = 1\n".to_owned(),
+            "gateway.limits.join_far (1) must be",
+        ),
+        (
+            format!("{shop}\"/buy\""),
+            "route \"/buy\" needs {show}, or upstream \"shop\" a show",
+        ),
+        (
+            format!("{shop}\"/{{show}}/buy\"\nanswer_ms = 0"),
+            "route \"/{show}/buy\" has answer_ms = 0: nothing would pass",
+        ),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("catraca.toml");
+        std::fs::write(&file, &text).unwrap();
+        for verb in [&["up"][..], &["config", "check"]] {
+            let words = [verb, &["--config", file.to_str().unwrap()]].concat();
+            let refused = run_in(folder.path(), &words, &[]).await;
+            assert_eq!(refused.code, Some(78), "{text}: {refused:?}");
+            assert!(refused.err.contains(says), "{text}: {refused:?}");
+        }
+    }
+}

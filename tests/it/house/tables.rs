@@ -50,6 +50,7 @@ pub(crate) const PURE: &[&str] = &[
     "gateway/target.rs",
     "gateway/upstreams.rs",
     "http/frames.rs",
+    "http/fields.rs",
     "http/framing.rs",
     "http/head.rs",
     "admitter/pace.rs",

@@ -116,11 +116,16 @@ impl Server {
         self.child.kill().await.unwrap();
     }
 
+    /// Sends it a signal, by `kill`'s word for it.
+    pub(crate) async fn signal(&self, word: &str) {
+        let id = self.id().to_string();
+        let killed = Command::new("kill").args([word, &id]).status().await;
+        assert!(killed.unwrap().success());
+    }
+
     /// Asks it to stop, as a service manager does; the exit code.
     pub(crate) async fn terminate(mut self) -> Option<i32> {
-        let id = self.child.id().unwrap().to_string();
-        let killed = Command::new("kill").args(["-TERM", &id]).status().await;
-        assert!(killed.unwrap().success());
+        self.signal("-TERM").await;
         let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
         ended.expect("it stops").unwrap().code()
     }

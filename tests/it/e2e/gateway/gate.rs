@@ -237,7 +237,33 @@ async fn off_means_no_gate_and_says_so() {
     assert_eq!((passed.status, passed.header("catraca-room")), (200, "off"));
     let status = door.status(&ana.pass).await;
     assert_eq!((status.status, status.word().as_str()), (409, "off"));
+    // Every answer says it: our own, refusals, and routes that are open anyway.
+    for (line, says) in [
+        ("POST /v1/shows/gala/join", "off"),
+        ("GET /v1/shows/gala/status", "off"),
+        ("DELETE /v1/shows/gala/place", "off"),
+        ("GET /v1/shows/gala/receipt", "off"),
+        ("GET /v1/shows/gala/board", "off"),
+        ("GET /v1/shows/gala/ticket", "off"),
+        ("PUT /v1/shows/gala/join", "off"),
+        ("GET /v1/shows/gala/nothing", "off"),
+        ("GET /v1/shows/gala/seats", "off"),
+        ("GET /w/gala", "off"),
+        ("GET /w/gala/place", "off"),
+        ("GET /about", "off"),
+        ("GET /shop/seats", "off"),
+        ("GET /static/x", ""),
+        ("GET /v1/shows/other/board", ""),
+        ("GET /w/assets/none", ""),
+        ("GET /.well-known/jwks.json", ""),
+    ] {
+        let (method, path) = line.split_once(' ').unwrap();
+        let answer = door.ask(method, path, &[], "").await;
+        assert_eq!(answer.header("catraca-room"), says, "{line}");
+    }
     door.turn(10, RoomState::Open).await;
+    let status = door.status(&ana.pass).await;
+    assert_eq!((status.status, status.header("catraca-room")), (200, ""));
     let gated = door.ask("POST", ORDERS, &[], "{}").await;
     assert_eq!((gated.status, gated.header("catraca-room")), (401, ""));
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use catraca::base::ids::IdSource;
 use catraca::base::secret::Secret;
-use catraca::base::time::Clock;
+use catraca::base::time::{Clock, Timestamp};
 use catraca::gateway::settings::Settings;
 use catraca::gateway::{Gateway, Parts, router};
 use catraca::http::server::{ServerSettings, serve};
@@ -41,12 +41,31 @@ fn keys(active: &str, accepted: &[&str]) -> KeyRing {
     KeyRing::new(&secret, active, &accepted).unwrap()
 }
 
+/// A clock that is ahead of another, or behind it.
+#[derive(Debug)]
+struct Ahead {
+    of: Arc<dyn Clock>,
+    ms: i64,
+}
+
+impl Clock for Ahead {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_unix_ms(self.of.now().as_millis() + self.ms)
+    }
+}
+
 async fn sibling(door: &Door, keys: KeyRing) -> Sibling {
+    sibling_ahead(door, keys, 0).await
+}
+
+/// One whose own clock is wrong.
+async fn sibling_ahead(door: &Door, keys: KeyRing, ms: i64) -> Sibling {
     let settings = Settings {
         trusted_proxies: vec!["127.0.0.0/8".parse().unwrap()],
         ..Settings::default()
     };
-    let clock: Arc<dyn Clock> = door.clock.clone();
+    let of = door.clock.clone();
+    let clock = Arc::new(Ahead { of, ms });
     let gateway = Gateway::new(Parts {
         rooms: Rooms::new(door.cable.clone()),
         keys: Arc::new(keys),
@@ -122,6 +141,46 @@ async fn a_revoked_ticket_is_refused_by_every_gateway() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
+}
+
+/// What a gateway's own clock says decides nothing: passes, tickets and their ends go by the room's time.
+#[tokio::test]
+async fn gateways_whose_clocks_are_hours_apart_agree() {
+    const HOUR_MS: i64 = 3_600_000;
+    let door = Door::open().await;
+    let mut gateways = Vec::new();
+    for ahead in [-HOUR_MS, 0, HOUR_MS] {
+        gateways.push(sibling_ahead(&door, keys("k1", &[]), ahead).await);
+    }
+    let mut inside = Vec::new();
+    for minting in &gateways {
+        inside.push(admitted_at(&door, minting.address).await);
+    }
+    let ask_all = async |expected: u16, within: Duration| {
+        for (ana, ticket) in &inside {
+            for gateway in &gateways {
+                let from = Instant::now();
+                let mut status = buys(&door, gateway.address, ana, ticket).await;
+                while status != expected && from.elapsed() < within {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    status = buys(&door, gateway.address, ana, ticket).await;
+                }
+                assert_eq!(status, expected, "{}", gateway.address);
+            }
+        }
+    };
+    ask_all(200, Duration::ZERO).await;
+    let ttl_ms = door
+        .rooms
+        .board(&show())
+        .await
+        .unwrap()
+        .settings
+        .ticket_ttl_ms;
+    door.clock.advance_ms(ttl_ms / 2);
+    ask_all(200, Duration::ZERO).await;
+    door.clock.advance_ms(ttl_ms);
+    ask_all(401, REFUSED_WITHIN).await;
 }
 
 /// Buys at either gateway, again and again, with a ticket of before and with new ones.

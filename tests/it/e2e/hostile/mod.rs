@@ -3,6 +3,8 @@
 
 mod api; // what our own routes are asked
 mod canary; // does a secret get out?
+mod crowds; // what is sent many times
+mod ended; // tickets whose time is over
 mod fields; // what headers say
 mod frames; // HTTP/2 by hand
 mod floods; // HTTP/2 in floods

@@ -2,9 +2,15 @@
 
 use std::net::SocketAddr;
 
+use catraca::base::ids::{FanId, IdSource, RequestId, ShowId};
+use catraca::base::secret::Secret;
+use catraca::base::time::{Clock, SystemClock, Timestamp};
+use catraca::token::assertion::{self, Asserted};
+use catraca::token::ticket::Ticket;
+
 use crate::e2e::hostile::api::{NO_JSON, json};
 use crate::e2e::hostile::site::After::{AsRefused, Closed, Open, Passed};
-use crate::e2e::hostile::site::{Buyer, Row, Site, get, with};
+use crate::e2e::hostile::site::{Buyer, MARK, Row, Site, get, with};
 
 /// Row 101: who is no operator.
 fn no_operator(buyer: &Buyer, token: &str) -> Vec<Row> {
@@ -44,6 +50,25 @@ fn mistakes(bearer: &str) -> Vec<Row> {
     }
     for name in "\"\" | \"a\\nb\" | \"\\u0000\" | \"\\u001b[31m\"".split(" | ") {
         let body = format!("{{\"name\":{name},\"rate\":1}}");
+        rows.push(Row::new(110, put("other", &body), 422, Open));
+    }
+    // What is wrong is said without what was sent.
+    for wrong in [
+        "\"MARK\":1",
+        "\"rate\":\"MARK\"",
+        "\"message\":{\"MARK\":\"x\"}",
+        "\"opens_at\":\"MARK\"",
+        "\"shop_url\":\"MARK\"",
+        "\"draw\":\"MARK, expected MARK\"",
+        "\"sections\":[{\"name\":\"MARK\",\"seats\":1,\"price\":{\"amount\":1,\"currency\":\"BRL\"}}]",
+        "\"sections\":[{\"name\":\"B\",\"seats\":1,\"price\":{\"amount\":1,\"currency\":\"MARK\"}}]",
+    ] {
+        let rate = if wrong.starts_with("\"rate") {
+            ""
+        } else {
+            "\"rate\":1,"
+        };
+        let body = format!("{{\"name\":\"x\",{rate}{wrong}}}").replace("MARK", MARK);
         rows.push(Row::new(110, put("other", &body), 422, Open));
     }
     for show in "a}{b Gala %00 a%2Fb -a a.b".split(' ') {
@@ -126,4 +151,140 @@ async fn our_shop_is_not_reached_past_the_gate() {
 
     let row = Row::new(70, with("GET /orders/1", &buyer.headers()), 200, Passed);
     site.judge(site.server.gateway, "by the gate", &[row]).await;
+}
+
+/// Row 109: what a page of another site can make a browser send to the operators' door, and a page of it
+/// can be framed by.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_other_site_acts_for_an_operator() {
+    let site = Site::open().await;
+    let token = site.token();
+    let form = "content-type: application/x-www-form-urlencoded\r\ncontent-length: 1\r\n";
+    let cookie = format!("cookie: token={token}; catraca-admin={token}; session={token}\r\n");
+    let mut rows = Vec::new();
+    for origin in ["https://evil", "null", "http://a"] {
+        let from = format!("origin: {origin}\r\nsec-fetch-site: cross-site\r\n{cookie}");
+        for verb in ["close", "pause", "off"] {
+            let line = format!("POST /admin/v1/shows/gala/{verb}");
+            rows.push(Row::new(
+                109,
+                with(&line, &(from.clone() + form)) + "x",
+                401,
+                Open,
+            ));
+            let asks = format!(
+                "{from}access-control-request-method: POST\r\naccess-control-request-headers: authorization\r\n"
+            );
+            let line = format!("OPTIONS /admin/v1/shows/gala/{verb}");
+            rows.push(Row::new(109, with(&line, &asks), 401, Open));
+        }
+        rows.push(Row::new(109, with("GET /admin/v1/shows", &from), 401, Open));
+    }
+    site.judge(site.server.admin, "other sites", &rows).await;
+    // A browser reads the answer to what it asks first: nothing in it lets a script of another site go on.
+    for row in &rows {
+        let request = String::from_utf8_lossy(&row.bytes).replacen(
+            "host: a\r\n",
+            "host: a\r\nconnection: close\r\n",
+            1,
+        );
+        let answer = site.send_to(site.server.admin, request.as_bytes()).await;
+        assert!(
+            !answer.to_lowercase().contains("access-control-"),
+            "{answer}"
+        );
+    }
+    site.is_open().await; // nobody closed, paused or switched off
+    for page in ["/w/gala", "/w/gala/place"] {
+        let asked = with(&format!("GET {page}"), "connection: close\r\n");
+        let answer = site.send(asked.as_bytes()).await.to_lowercase();
+        let policy = answer
+            .lines()
+            .find(|line| line.starts_with("content-security-policy:"));
+        assert!(
+            policy.is_some_and(|policy| policy.contains("frame-ancestors 'none'")),
+            "{answer}"
+        );
+    }
+}
+
+/// What the gateway would say to our shop of a request.
+struct Identity {
+    fan: FanId,
+    ticket: Ticket,
+    secret: Secret,
+    nonce: RequestId,
+    at: Timestamp,
+}
+
+impl Identity {
+    /// As headers, for this method and path.
+    fn headers(&self, method: &str, path: &str) -> String {
+        let show: ShowId = "gala".parse().unwrap();
+        let asserted = Asserted {
+            fan: self.ticket.fan,
+            show: &show,
+            ticket_id: Some(self.ticket.id),
+            nonce: self.nonce,
+            method,
+            path,
+        };
+        let proof = assertion::sign(&asserted, &self.secret, self.at);
+        format!(
+            "x-catraca-fan: {}\r\nx-catraca-show: gala\r\nx-catraca-ticket-id: {}\r\n\
+             x-catraca-nonce: {}\r\n{}: {proof}\r\n",
+            self.fan,
+            self.ticket.id,
+            self.nonce,
+            assertion::HEADER
+        )
+    }
+}
+
+/// Row 112: an identity that was asserted once says nothing of another request, nor of the same again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_identity_is_for_one_request() {
+    const ORDERS: &str = "/v1/shows/gala/orders";
+    const HOLDS: &str = "/v1/shows/gala/holds";
+    let site = Site::open().await;
+    let (ids, now) = (IdSource::random(), || SystemClock.now());
+    let buyer = site.buyer().await;
+    let ticket = Ticket::verify(&buyer.ticket, &"gala".parse().unwrap(), &site.keys()).unwrap();
+    let identity = || Identity {
+        fan: ticket.fan,
+        ticket: ticket.clone(),
+        secret: site.keys().upstream_secret("orders"),
+        nonce: ids.request(now()),
+        at: now(),
+    };
+    let looks = |headers: &str| with(&format!("GET {ORDERS}"), headers);
+    let holds = |headers: &str, quantity: u32| {
+        let body = format!("{{\"section\":\"Floor\",\"quantity\":{quantity}}}");
+        json(&format!("POST {HOLDS}"), headers, &body)
+    };
+    let (seen, held) = (identity(), identity());
+    let (seen, held) = (seen.headers("GET", ORDERS), held.headers("POST", HOLDS));
+    let refused = |request: String| Row::new(112, request, 401, Open);
+    let with_identity = |change: &dyn Fn(&mut Identity)| {
+        let mut changed = identity();
+        change(&mut changed);
+        refused(looks(&changed.headers("GET", ORDERS)))
+    };
+    let rows = [
+        Row::new(112, looks(&seen), 200, Open),
+        refused(looks(&seen)), // again
+        refused(holds(&seen, 1)),
+        Row::new(112, holds(&held, 1), 201, Open),
+        refused(holds(&held, 1)),
+        refused(holds(&held, 2)), // with another body
+        refused(looks(&identity().headers("POST", ORDERS))),
+        refused(looks(&identity().headers("GET", HOLDS))),
+        refused(looks(&identity().headers("GET", &format!("{ORDERS}?x=1")))),
+        with_identity(&|it| it.fan = FanId([7; 16])),
+        with_identity(&|it| it.secret = Secret::new("the secret of another upstream, or a guess")),
+        with_identity(&|it| it.secret = site.keys().upstream_secret("shop")),
+        with_identity(&|it| it.at = now().minus_ms(6_000)),
+        with_identity(&|it| it.at = now().plus_ms(6_000)),
+    ];
+    site.judge(site.server.orders, "identities", &rows).await;
 }

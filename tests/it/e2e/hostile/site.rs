@@ -26,7 +26,7 @@ pub(crate) const SHOW: &str = "gala";
 /// The root secret.
 pub(crate) const SECRET: &str = "the root secret of a site that is under attack";
 /// Sent by every row; no answer repeats it.
-const MARK: &str = "zq7-mark-of-the-sender";
+pub(crate) const MARK: &str = "zq7-mark-of-the-sender";
 
 /// What stands behind the gate: one shop as two upstreams, and our own.
 const UPSTREAMS: &str = r#"
@@ -63,7 +63,7 @@ pub(crate) struct Site {
     pub(crate) server: Server,
     pub(crate) shop: Shop,
     pub(crate) folder: TempDir,
-    strangers: AtomicU64,
+    pub(crate) strangers: AtomicU64,
 }
 
 /// A fan inside.
@@ -149,6 +149,11 @@ impl Site {
             })
             .await;
         }
+        self.is_open().await;
+    }
+
+    /// Waits until the show is open.
+    pub(crate) async fn is_open(&self) {
         let line = format!("GET /v1/shows/{SHOW}/board");
         let client = Client::of(format!("http://{}", self.server.gateway));
         until("the show is open", || async {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use rcgen::CertifiedKey;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, HandshakeKind, RootCertStore};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -26,12 +26,8 @@ fn write(folder: &Path, made: &CertifiedKey<rcgen::KeyPair>) {
     std::fs::write(folder.join("cert.pem"), made.cert.pem()).unwrap();
 }
 
-/// Shakes hands, trusting these certificates only.
-async fn connect(
-    server: &Server,
-    trusted: &[&CertificateDer<'static>],
-    alpn: &[&[u8]],
-) -> std::io::Result<TlsStream<TcpStream>> {
+/// What trusts these certificates only.
+fn trusting(trusted: &[&CertificateDer<'static>], alpn: &[&[u8]]) -> ClientConfig {
     let mut roots = RootCertStore::empty();
     for certificate in trusted {
         roots.add((*certificate).clone()).unwrap();
@@ -43,11 +39,29 @@ async fn connect(
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
+    config
+}
+
+/// Shakes hands, trusting these certificates only.
+async fn connect(
+    server: &Server,
+    trusted: &[&CertificateDer<'static>],
+    alpn: &[&[u8]],
+) -> std::io::Result<TlsStream<TcpStream>> {
+    shake_hands(server, &Arc::new(trusting(trusted, alpn))).await
+}
+
+fn localhost() -> ServerName<'static> {
+    ServerName::try_from("localhost").unwrap()
+}
+
+async fn shake_hands(
+    server: &Server,
+    config: &Arc<ClientConfig>,
+) -> std::io::Result<TlsStream<TcpStream>> {
     let stream = TcpStream::connect(server.gateway).await?;
-    let name = ServerName::try_from("localhost").unwrap();
-    TlsConnector::from(Arc::new(config))
-        .connect(name, stream)
-        .await
+    let connector = TlsConnector::from(Arc::clone(config));
+    connector.connect(localhost(), stream).await
 }
 
 /// Whether an answer with a length is all there.
@@ -149,6 +163,73 @@ async fn fans_connect_by_tls_and_a_new_certificate_harms_nobody() {
         "but who has it stays"
     );
     assert_eq!(sender.send_request(request()).await.unwrap().status(), 200);
+    assert_eq!(server.terminate().await, Some(0));
+}
+
+/// Row 35: a session may be resumed, but nothing is sent in it before hands are shaken, for that could be
+/// sent again by anybody. Whichever name was asked for in the handshake, the `Host` of a request counts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_read_before_the_handshake_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = certificate();
+    write(folder.path(), &made);
+    let server = start(folder.path()).await;
+    let mut config = trusting(&[made.cert.der()], &[b"http/1.1"]);
+    config.enable_early_data = true;
+    let config = Arc::new(config);
+    let mut first = shake_hands(&server, &config).await.unwrap();
+    let asked = get("/.well-known/jwks.json").replace("host: a", "host: elsewhere.example");
+    let answer = ask(&mut first, &asked).await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let mut early = rustls::ClientConnection::new(Arc::clone(&config), localhost()).unwrap();
+    assert!(early.early_data().is_none(), "the server takes none");
+    let mut second = shake_hands(&server, &config).await.unwrap();
+    let kind = second.get_ref().1.handshake_kind();
+    assert_eq!(
+        kind,
+        Some(HandshakeKind::Resumed),
+        "it could have been asked"
+    );
+    assert!(ask(&mut second, &asked).await.starts_with("HTTP/1.1 200"));
+}
+
+/// What nobody can see from outside is a change all the same, to whoever says so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_that_is_told_reads_its_certificate_at_once() {
+    const BYTES: usize = 4_096;
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (certificate(), certificate());
+    let write_alike = |made: &CertifiedKey<rcgen::KeyPair>| {
+        write(folder.path(), made);
+        for name in ["key.pem", "cert.pem"] {
+            let file = folder.path().join(name);
+            let text = std::fs::read_to_string(&file).unwrap();
+            std::fs::write(&file, format!("{text:\n<BYTES$}")).unwrap();
+            let file = std::fs::File::options().write(true).open(file).unwrap();
+            file.set_modified(std::time::SystemTime::UNIX_EPOCH)
+                .unwrap();
+        }
+    };
+    write_alike(&first);
+    let server = start(folder.path()).await;
+    let serves = async |made: &CertifiedKey<rcgen::KeyPair>| {
+        connect(&server, &[made.cert.der()], &[b"http/1.1"])
+            .await
+            .ok()
+    };
+    let mut old = serves(&first).await.unwrap();
+    ask(&mut old, &get("/.well-known/jwks.json")).await;
+    write_alike(&second);
+    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+    assert!(serves(&second).await.is_none(), "the files look the same");
+    server.signal("-HUP").await;
+    until("the new certificate serves", || serves(&second)).await;
+    assert!(serves(&first).await.is_none());
+    let answer = ask(&mut old, &get("/.well-known/jwks.json")).await;
+    assert!(
+        answer.starts_with("HTTP/1.1 200"),
+        "who has the old one stays"
+    );
     assert_eq!(server.terminate().await, Some(0));
 }
 
