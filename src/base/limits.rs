@@ -84,6 +84,10 @@ pub const JOIN_LIMIT_DEADLINE_MS: u64 = 400;
 pub const PARTITIONS: u16 = 6;
 /// Seats in one hold.
 pub const SEATS_PER_HOLD_MAX: u32 = 10;
+/// How long an admission outlives a hold: time to place the order that was typed until the end.
+pub const HOLD_GRACE_MS: u64 = 60_000;
+/// The same as the room hears of it from the log, should the shop's answer be lost on its way.
+pub const HOLD_GRACE_LOGGED_MS: u64 = 30_000;
 /// Sections of a show.
 pub const SECTIONS_MAX: usize = 500;
 /// Seats of a section.
@@ -177,6 +181,10 @@ const _: () = assert!(POLL_MS_MIN < POLL_MS_MAX);
 const _: () = assert!(ETA_SLACK_S <= ETA_HALF_S_MAX);
 const _: () = assert!(NUMBER_BLOCK < EXACT_INTEGER_MAX);
 const _: () = assert!(KEY_IN_FLIGHT_MS < KEY_KEPT_MS);
+const _: () = assert!(
+    HOLD_GRACE_LOGGED_MS < HOLD_GRACE_MS,
+    "where the shop's answer arrived, the log changes nothing"
+);
 const _: () = assert!(3 * TICK_EVERY_MS <= LEASE_TTL_MS, "two ticks may fail");
 const _: () = assert!(
     LIVENESS_REUSE_MS + CHECK_DEADLINE_MS < 1_000,

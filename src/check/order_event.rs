@@ -229,6 +229,7 @@ fn check_last(what: &str, row: &Purchase, story: &Story<'_>, verdict: &mut Verdi
             told.show_id == row.show
                 && told.seats == row.seats
                 && told.total.minor == row.total_minor
+                && told.fan_id.is_none_or(|fan| fan == row.fan)
         }
         Event::HoldExpired(told) => told.show_id == row.show && told.seats == row.seats,
         Event::OrderPlaced(told)
@@ -260,8 +261,8 @@ mod tests {
     use super::*;
     use crate::check::facts::Mark;
     use crate::check::sample::{
-        assert_broken, assert_clean, assert_unproved, at, event_id, facts, hold, hold_id, order,
-        order_events, order_id, story,
+        assert_broken, assert_clean, assert_unproved, at, event_id, facts, fan, hold, hold_id,
+        order, order_events, order_id, story,
     };
 
     /// Hold 1 is live, hold 2 is ordered, and its order is confirmed.
@@ -289,6 +290,12 @@ mod tests {
         };
         removed.events.log.push(mark);
         assert_unproved(&judge(&removed), "older than what the outbox still has");
+        let mut older = shop();
+        let first = older.events.outbox.get_mut(&1).unwrap().payload.as_mut();
+        if let Event::HoldPlaced(told) = &mut first.unwrap().event {
+            told.fan_id = None; // as it was written once
+        }
+        assert_clean(&judge(&older));
     }
 
     #[test]
@@ -297,7 +304,7 @@ mod tests {
         fn row(facts: &mut Facts, seq: u64) -> &mut Outgoing {
             facts.events.outbox.get_mut(&seq).unwrap()
         }
-        let rows: [(Break, &str); 12] = [
+        let rows: [(Break, &str); 13] = [
             (
                 |facts| drop(facts.events.outbox.remove(&4)),
                 "is confirmed, and its events end with pending",
@@ -335,6 +342,10 @@ mod tests {
             (
                 |facts| facts.shop.holds.get_mut(&hold_id(1)).unwrap().what.version = 2,
                 "has version 2",
+            ),
+            (
+                |facts| facts.shop.holds.get_mut(&hold_id(1)).unwrap().what.fan = fan(9),
+                "other facts",
             ),
             (
                 |facts| {

@@ -294,7 +294,7 @@ pub(super) fn hold_placed(n: u128) -> Event {
         seats: vec![format!("A-{n}")],
         total: money(),
         expires_at: at(0),
-        fan_id: fan(n),
+        fan_id: Some(fan(n)),
     })
 }
 

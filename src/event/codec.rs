@@ -218,6 +218,18 @@ mod tests {
         assert!(at.is_sorted() && at.iter().all(Option::is_some), "{at:?}");
     }
 
+    /// As events were written before a hold said whose it is.
+    #[test]
+    fn a_hold_of_nobody_reads_and_writes_back() {
+        let golden = include_str!("../../tests/golden/event/hold_placed.json").trim_end();
+        let fan = r#","fanId":"000102030405060708090a0b0c0d0e0f""#;
+        let older = golden.replace(fan, "");
+        assert_ne!(older, golden);
+        let envelope = from_json(&older, 1, None).unwrap();
+        assert!(matches!(&envelope.event, Event::HoldPlaced(hold) if hold.fan_id.is_none()));
+        assert_eq!(to_json(&envelope), older);
+    }
+
     #[test]
     fn unknown_members_are_skipped_and_unknown_types_are_named() {
         let golden = include_str!("../../tests/golden/event/show_sold_out.json").trim_end();

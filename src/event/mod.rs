@@ -157,8 +157,9 @@ pub struct HoldPlaced {
     pub total: Money,
     /// When the seats become free again.
     pub expires_at: Timestamp,
-    /// Who holds them.
-    pub fan_id: FanId,
+    /// Who holds them; absent in events from before it was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fan_id: Option<FanId>,
 }
 
 /// A hold ended without an order.

@@ -6,14 +6,12 @@
 use serde::Serialize;
 
 use crate::base::ids::{HoldId, OrderId};
+use crate::base::limits::HOLD_GRACE_MS;
 use crate::base::time::Timestamp;
 use crate::event::money::Money;
 use crate::orders::idempotency::Answer;
 use crate::orders::rules::order::Placed;
 use crate::orders::rules::{Hold, Order, Refusal, Status};
-
-/// How long an admission outlives a hold: time to place the order that was typed until the end.
-const GRACE_MS: u64 = 60_000;
 
 #[derive(Serialize)]
 struct HoldBody<'a> {
@@ -171,7 +169,7 @@ fn admission(order: &Order) -> Option<String> {
 
 /// An admission that outlives what ends then.
 pub(super) fn until(end: Timestamp) -> String {
-    format!("until={}", end.plus_ms(GRACE_MS).unix_ms())
+    format!("until={}", end.plus_ms(HOLD_GRACE_MS).unix_ms())
 }
 
 fn facts(order: &Order) -> OrderBody<'_> {

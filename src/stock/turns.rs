@@ -7,12 +7,14 @@
 //!
 //! To say it twice is harmless, so the group keeps its offset and no inbox.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
-use crate::base::ids::FanId;
-use crate::base::time::Clock;
+use crate::base::ids::{FanId, ShowId};
+use crate::base::limits::HOLD_GRACE_LOGGED_MS;
+use crate::base::time::{Clock, Timestamp};
 use crate::event::{Event, HoldPlaced, Order, codec};
 use crate::log::inbox::Inbox;
 use crate::log::patience::Failure;
@@ -21,9 +23,15 @@ use crate::room::{Rooms, StoreError};
 
 /// The group's name.
 pub const GROUP: &str = "admissions";
-/// What a turn gets beyond the end of a hold. Less than what the shop gives in its answers, so that
-/// where those arrived, nothing changes here.
-const GRACE_MS: u64 = 30_000;
+/// How long it is taken for true how far a room's time is from ours: a crowd of holds is one question.
+const KNOWN_MS: u64 = 1_000;
+
+/// What time a room had when it was asked, and what time it was here.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    there: Timestamp,
+    here: Timestamp,
+}
 
 /// The consumer.
 #[derive(Debug)]
@@ -31,6 +39,8 @@ pub struct Turns {
     rooms: Rooms,
     inbox: Arc<dyn Inbox>,
     clock: Arc<dyn Clock>,
+    /// The rooms that were asked lately.
+    asked: Mutex<BTreeMap<ShowId, Asked>>,
 }
 
 impl Turns {
@@ -41,6 +51,7 @@ impl Turns {
             rooms,
             inbox,
             clock,
+            asked: Mutex::default(),
         }
     }
 
@@ -51,17 +62,37 @@ impl Turns {
         consumed.map(drop).map_err(away)
     }
 
-    /// The room has its own time, so the distance counts. Of a hold that is over, nothing is said.
+    /// The room has its own time, so the distance counts. Of a hold that is over, or nobody's, nothing
+    /// is said.
     async fn prolong(&self, hold: &HoldPlaced) -> Result<(), ApplyError> {
         let now = self.clock.now();
-        if hold.expires_at <= now {
+        let Some(fan) = hold.fan_id.filter(|_| now < hold.expires_at) else {
             return Ok(());
-        }
-        let board = self.rooms.board(&hold.show_id).await.map_err(away)?;
-        let left_ms = hold.expires_at.ms_since(now) + GRACE_MS;
-        let until = board.now.plus_ms(left_ms);
-        let extended = self.rooms.extend(&hold.show_id, hold.fan_id, until).await;
+        };
+        let asked = self.time_of(&hold.show_id, now).await?;
+        let left_ms = hold.expires_at.ms_since(asked.here) + HOLD_GRACE_LOGGED_MS;
+        let until = asked.there.plus_ms(left_ms);
+        let extended = self.rooms.extend(&hold.show_id, fan, until).await;
         extended.map(drop).map_err(away)
+    }
+
+    /// What time a room had, not long before `now`.
+    async fn time_of(&self, show: &ShowId, now: Timestamp) -> Result<Asked, ApplyError> {
+        let is_fresh = |asked: &Asked| asked.here <= now && now < asked.here.plus_ms(KNOWN_MS);
+        if let Some(asked) = self.asked().get(show).copied().filter(is_fresh) {
+            return Ok(asked);
+        }
+        let there = self.rooms.board(show).await.map_err(away)?.now;
+        let asked = Asked { there, here: now };
+        let mut all = self.asked();
+        all.retain(|_, asked| is_fresh(asked));
+        all.insert(show.clone(), asked);
+        Ok(asked)
+    }
+
+    fn asked(&self) -> MutexGuard<'_, BTreeMap<ShowId, Asked>> {
+        // Nothing panics under this lock; if it did, the map would still be whole.
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

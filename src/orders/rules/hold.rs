@@ -117,7 +117,7 @@ pub fn decide(
         seats: hold.seats.clone(),
         total,
         expires_at: hold.expires_at,
-        fan_id: hold.fan,
+        fan_id: Some(hold.fan),
     };
     let writes = vec![
         Write::Take {

@@ -1,5 +1,6 @@
 //! What the shop decides about turns reaches the rooms, whoever is away meanwhile.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -20,6 +21,7 @@ on_every_database! {
     Desk:
     a_confirmed_order_uses_its_fans_turn_once_the_room_is_back,
     a_hold_prolongs_its_fans_turn_by_the_time_that_is_left,
+    a_crowd_of_holds_asks_the_room_for_its_time_once,
 }
 
 /// A room that remembers what it was told, and can be away. Its time is an hour behind.
@@ -28,6 +30,8 @@ struct Room {
     away: Mutex<bool>,
     state: Mutex<State>,
     told: Mutex<Vec<Command>>,
+    /// How often it was asked for its board.
+    boards: AtomicU64,
 }
 
 const ROOM_TIME: Timestamp = Timestamp::from_unix_ms(1_799_996_400_000);
@@ -42,6 +46,7 @@ impl Room {
             away: Mutex::new(false),
             state: Mutex::new(state),
             told: Mutex::default(),
+            boards: AtomicU64::new(0),
         })
     }
 
@@ -56,7 +61,9 @@ impl room::Store for Room {
         if *self.away.lock().unwrap() {
             return Err(room::StoreError::Unfenced);
         }
-        if *command != Command::Board {
+        if *command == Command::Board {
+            self.boards.fetch_add(1, Ordering::Relaxed);
+        } else {
             self.told.lock().unwrap().push(command.clone());
         }
         Ok(apply(&mut self.state.lock().unwrap(), ROOM_TIME, command))
@@ -98,25 +105,62 @@ async fn a_confirmed_order_uses_its_fans_turn_once_the_room_is_back(desk: Desk) 
     assert_eq!(lag.iter().map(|lag| lag.records).sum::<u64>(), 0);
 }
 
-/// The room is told by its own time; of a hold that is over, it is not told at all.
+/// A hold of so many milliseconds from the beginning, into the log.
+async fn hold(desk: &Desk, fan: Option<FanId>, lasts_ms: u64) {
+    let order = facts(desk.order());
+    let hold = HoldPlaced {
+        hold_id: desk.ids.hold(T0),
+        show_id: order.event.id,
+        seats: order.seats,
+        total: order.total,
+        expires_at: T0.plus_ms(lasts_ms),
+        fan_id: fan,
+    };
+    desk.write(Event::HoldPlaced(hold), 1).await;
+}
+
+/// The room is told by its own time; of a hold that is over, or of one of which nobody knows whose it is,
+/// it is not told at all.
 async fn a_hold_prolongs_its_fans_turn_by_the_time_that_is_left(desk: Desk) {
-    let room = Room::open();
-    let fan = FanId([7; 16]);
-    for lasts_ms in [240_000, 1_000] {
-        let order = facts(desk.order());
-        let hold = HoldPlaced {
-            hold_id: desk.ids.hold(T0),
-            show_id: order.event.id,
-            seats: order.seats,
-            total: order.total,
-            expires_at: T0.plus_ms(lasts_ms),
-            fan_id: fan,
-        };
-        desk.write(Event::HoldPlaced(hold), 1).await;
+    let (room, fan) = (Room::open(), FanId([7; 16]));
+    for (fan, lasts_ms) in [(Some(fan), 240_000), (Some(fan), 1_000), (None, 240_000)] {
+        hold(&desk, fan, lasts_ms).await;
     }
     desk.relay_all().await;
     desk.clock.advance_ms(1_000);
     telling(&desk, &room).step().await.unwrap();
     let until = ROOM_TIME.plus_ms(239_000 + 30_000);
     assert_eq!(room.told(), [Command::Extend { fan, until }]);
+    let lag = desk.log().lag(GROUP).await.unwrap();
+    assert_eq!(lag.iter().map(|lag| lag.records).sum::<u64>(), 0);
+}
+
+/// What time it is there is asked once a second, however many holds there are; and however long ago that
+/// was, turns last as long as they should.
+async fn a_crowd_of_holds_asks_the_room_for_its_time_once(desk: Desk) {
+    let room = Room::open();
+    let mut telling = telling(&desk, &room);
+    for (wait_ms, asked) in [(0, 1), (999, 1), (1, 2), (5_000, 3)] {
+        desk.clock.advance_ms(wait_ms);
+        let told = room.told().len();
+        for fan in 0..20 {
+            hold(&desk, Some(FanId([fan; 16])), 240_000).await;
+        }
+        desk.relay_all().await;
+        telling.step().await.unwrap();
+        assert_eq!(room.told().len(), told + 20);
+        assert_eq!(
+            room.boards.load(Ordering::Relaxed),
+            asked,
+            "{wait_ms} ms later"
+        );
+    }
+    let untils = room.told().into_iter().map(|command| match command {
+        Command::Extend { until, .. } => until,
+        other => panic!("{other:?}"),
+    });
+    // The room's own clock stands still here, and ours does not.
+    let lasts = [240_000, 240_000, 239_000, 234_000].map(|ms| ROOM_TIME.plus_ms(ms + 30_000));
+    let expected = lasts.iter().flat_map(|until| [*until; 20]);
+    assert!(untils.eq(expected), "{:?}", room.told());
 }

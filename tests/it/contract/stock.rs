@@ -91,7 +91,7 @@ async fn hold(desk: &Desk) {
         seats: order.seats,
         total: order.total,
         expires_at: desk.clock.now(),
-        fan_id: FanId([7; 16]),
+        fan_id: Some(FanId([7; 16])),
     });
     desk.write(event, 1).await;
     desk.relay_all().await;

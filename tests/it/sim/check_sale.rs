@@ -276,7 +276,7 @@ impl Sale {
             seats: vec![seat],
             total: price(),
             expires_at: at(244_000),
-            fan_id: fan,
+            fan_id: Some(fan),
         }))
         .await;
     }

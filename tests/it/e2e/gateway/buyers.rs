@@ -10,6 +10,13 @@ use catraca::token::assertion::{Asserted, HEADER, sign};
 
 use crate::e2e::gateway::door::{Answer, show};
 use crate::e2e::gateway::till::{Buyer, Till};
+use crate::support::database::on_every_database;
+
+on_every_database! {
+    Till:
+    no_hostile_request_gets_anything_through_the_gate_or_past_it,
+    past_the_gateway_nobody_gets_in_without_a_fresh_assertion_of_their_own,
+}
 
 /// What is asked (method and path below the show), with which body, and what is told.
 type Row<'a> = (&'a str, &'a str, u16, &'a str);
@@ -276,9 +283,7 @@ async fn keys_belong_to_one_fan_and_one_request(ana: &Asker<'_>) {
     assert_eq!(placed.status, 201, "the key on another route: {placed:?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_hostile_request_gets_anything_through_the_gate_or_past_it() {
-    let till = Till::open().await;
+async fn no_hostile_request_gets_anything_through_the_gate_or_past_it(till: Till) {
     let theirs = somebody_elses(&till).await;
     for way in [Way::Gate, Way::Listener] {
         let holds = HOLDS.map(|body| ("POST holds", body, 422, "unprocessable"));
@@ -294,9 +299,7 @@ async fn no_hostile_request_gets_anything_through_the_gate_or_past_it() {
     assert_eq!(till.count(taken).await, 3);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn past_the_gateway_nobody_gets_in_without_a_fresh_assertion_of_their_own() {
-    let till = Till::open().await;
+async fn past_the_gateway_nobody_gets_in_without_a_fresh_assertion_of_their_own(till: Till) {
     let line = "POST holds";
     let good = signed(&till, FanId([7; 16]), line);
     let without = |name: &str| {

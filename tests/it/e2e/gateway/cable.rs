@@ -5,6 +5,17 @@ use serde_json::Value;
 
 use crate::e2e::gateway::till::{HOLD_MS, Till};
 use crate::support::cut::Fault;
+use crate::support::database::on_every_database;
+
+on_every_database! {
+    Till:
+    an_order_whose_answer_was_lost_is_one_order,
+    a_hold_whose_answer_was_lost_is_told_again_and_can_be_ordered,
+    whoever_comes_back_after_their_time_still_has_what_they_hold,
+    beyond_their_ticket_only_those_who_hold_seats_may_order,
+    another_attempt_to_pay_whose_answer_was_lost_is_one_attempt,
+    seats_are_told_to_everybody_and_to_caches,
+}
 
 const HOLD: &str = r#"{"section":"B","quantity":2}"#;
 /// How long a ticket lasts by itself.
@@ -29,9 +40,7 @@ const FAULTS: [(Fault, bool); 4] = [
     (Fault::MidReply(60), true),
 ];
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_order_whose_answer_was_lost_is_one_order() {
-    let till = Till::open().await;
+async fn an_order_whose_answer_was_lost_is_one_order(till: Till) {
     for (fault, is_heard) in FAULTS {
         let ana = till.buyer().await;
         let held = till.ask(&ana, "POST holds", &[], HOLD).await.json();
@@ -55,9 +64,7 @@ async fn an_order_whose_answer_was_lost_is_one_order() {
     assert_eq!(till.cut.done(), 4);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hold_whose_answer_was_lost_is_told_again_and_can_be_ordered() {
-    let till = Till::open().await;
+async fn a_hold_whose_answer_was_lost_is_told_again_and_can_be_ordered(till: Till) {
     for (fault, is_heard) in FAULTS {
         for key in [None, Some(("idempotency-key", "a-key"))] {
             let ana = till.buyer().await;
@@ -101,9 +108,7 @@ async fn a_hold_whose_answer_was_lost_is_told_again_and_can_be_ordered() {
 
 /// The answer to a hold is lost, and with it what the shop said of the admission. The buyer comes back
 /// only when their ticket would be over: the event of the hold has told the room.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_comes_back_after_their_time_still_has_what_they_hold() {
-    let till = Till::open().await;
+async fn whoever_comes_back_after_their_time_still_has_what_they_hold(till: Till) {
     let ana = till.buyer().await;
     till.cut.once(Fault::AfterRequest);
     let lost = till.ask(&ana, "POST holds", &[], HOLD).await;
@@ -119,9 +124,7 @@ async fn whoever_comes_back_after_their_time_still_has_what_they_hold() {
 }
 
 /// Time is given for what is held, and for nothing else.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn beyond_their_ticket_only_those_who_hold_seats_may_order() {
-    let till = Till::open().await;
+async fn beyond_their_ticket_only_those_who_hold_seats_may_order(till: Till) {
     let ana = till.buyer().await;
     let held = till.ask(&ana, "POST holds", &[], HOLD).await.json();
     let bia = till.buyer().await;
@@ -137,9 +140,7 @@ async fn beyond_their_ticket_only_those_who_hold_seats_may_order() {
     assert_eq!(placed.status, 201, "{placed:?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_attempt_to_pay_whose_answer_was_lost_is_one_attempt() {
-    let till = Till::open().await;
+async fn another_attempt_to_pay_whose_answer_was_lost_is_one_attempt(till: Till) {
     let ana = till.buyer().await;
     let held = till.ask(&ana, "POST holds", &[], HOLD).await.json();
     let order = order(&held["hold_id"]).replace("}}", r#"},"payment":{"token":"decline"}}"#);
@@ -160,9 +161,7 @@ async fn another_attempt_to_pay_whose_answer_was_lost_is_one_attempt() {
     assert_eq!(till.count("select count(*) from payments").await, 2);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn seats_are_told_to_everybody_and_to_caches() {
-    let till = Till::open().await;
+async fn seats_are_told_to_everybody_and_to_caches(till: Till) {
     let ana = till.buyer().await;
     till.ask(&ana, "POST holds", &[], HOLD).await;
     let seats = till.door.get("/v1/shows/gala/seats", &[]).await;

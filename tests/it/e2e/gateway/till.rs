@@ -4,26 +4,24 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use catraca::app::database::Database;
+use catraca::app::database::{Database, Stores};
 use catraca::base::ids::IdSource;
 use catraca::base::secret::Secret;
 use catraca::base::time::Clock;
-use catraca::driver::schema::CATRACA;
-use catraca::driver::sqlite::Sqlite;
 use catraca::log::consume::Consuming;
-use catraca::orders::in_sqlite::InSqlite;
 use catraca::orders::payment::via_sandbox::ViaSandbox;
-use catraca::orders::store::Store;
 use catraca::orders::{Orders, Settings};
 use catraca::relay::step::Relay;
+use catraca::show::Change;
 use catraca::show::settings::Settings as ShowSettings;
-use catraca::show::{self, Change};
 use catraca::stock::turns::Turns;
+use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::e2e::gateway::door::{Answer, Door, Plan, show};
 use crate::support::cut::Cut;
+use crate::support::database;
 
 /// How long holds last: beyond the ticket of whoever makes one.
 pub(crate) const HOLD_MS: u64 = 400_000;
@@ -32,11 +30,11 @@ pub(crate) struct Till {
     pub(crate) door: Door,
     pub(crate) cut: Cut,
     pub(crate) orders: Orders,
-    store: Arc<dyn Store>,
     pub(crate) address: SocketAddr,
-    db: Sqlite,
+    db: Database,
+    stores: Stores,
     serving: JoinHandle<std::io::Result<()>>,
-    _folder: tempfile::TempDir,
+    _folder: TempDir,
 }
 
 /// Somebody inside.
@@ -48,11 +46,7 @@ pub(crate) struct Buyer {
 
 impl Till {
     /// A shop with ten numbered seats in B and ten places in GA, and a show of somebody else's.
-    pub(crate) async fn open() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let db = Sqlite::open(&folder.path().join("catraca.db"), CATRACA)
-            .await
-            .unwrap();
+    pub(crate) async fn open(db: Database, folder: TempDir) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let cut = Cut::before(address).await;
@@ -62,21 +56,21 @@ impl Till {
         };
         plan.settings.upstream_ms = 5_000;
         let door = Door::planned(plan).await;
-        let ids = Arc::new(IdSource::random());
-        let store: Arc<dyn Store> = Arc::new(InSqlite::new(db.clone(), door.clock.clone(), ids));
-        sell(&db, &*store, show().as_str(), "B").await;
-        sell(&db, &*store, "another-show", "Z").await;
+        let clock: Arc<dyn Clock> = door.clock.clone();
+        let stores = db.stores(&clock, &Arc::new(IdSource::random()));
+        sell(&stores, show().as_str(), "B").await;
+        sell(&stores, "another-show", "Z").await;
         let sandbox = Arc::new(ViaSandbox::new(Duration::from_secs(3_600)));
         let settings = Settings::with_secret(Secret::new("shared"));
-        let orders = Orders::new(store.clone(), sandbox, door.clock.clone(), settings);
+        let orders = Orders::new(stores.orders.clone(), sandbox, clock, settings);
         let router = orders.router();
         Self {
             door,
             cut,
             orders,
-            store,
             address,
             db,
+            stores,
             serving: tokio::spawn(async move { axum::serve(listener, router).await }),
             _folder: folder,
         }
@@ -114,9 +108,7 @@ impl Till {
 
     /// The event log does its work: the room is told what the shop has decided.
     pub(crate) async fn tell_the_room(&self) {
-        let clock: Arc<dyn Clock> = self.door.clock.clone();
-        let stores =
-            Database::Sqlite(self.db.clone()).stores(&clock, &Arc::new(IdSource::random()));
+        let (clock, stores): (Arc<dyn Clock>, _) = (self.door.clock.clone(), self.stores.clone());
         let settings = catraca::relay::step::Settings::default();
         let mut relay = Relay::new(stores.relay, clock.clone(), "till".to_owned(), settings);
         while relay.step().await.unwrap().sent != 0 {}
@@ -137,13 +129,12 @@ impl Till {
     /// The operator takes an order back, so that its seats are there for the next buyer.
     pub(crate) async fn give_back(&self, order: &serde_json::Value) {
         let order = order.as_str().unwrap().parse().unwrap();
-        self.store.cancel(order).await.unwrap().unwrap();
+        self.stores.orders.cancel(order).await.unwrap().unwrap();
     }
 
     /// How many rows a query counts.
     pub(crate) async fn count(&self, sql: &'static str) -> i64 {
-        let counted = sqlx::query_scalar(sql).fetch_one(&self.db.read).await;
-        counted.unwrap()
+        database::count(&self.db, sql).await
     }
 }
 
@@ -154,14 +145,13 @@ impl Drop for Till {
 }
 
 /// Puts a show on sale.
-async fn sell(db: &Sqlite, store: &dyn Store, show: &str, section: &str) {
+async fn sell(stores: &Stores, show: &str, section: &str) {
     let text = format!(
         r#"{{"name":"Gala","rate":10,"hold_ms":{HOLD_MS},"sections":[
           {{"name":"{section}","seats":10,"numbered":true,"price":{{"amount":390.00,"currency":"BRL"}}}},
           {{"name":"GA","seats":10,"price":{{"amount":90.00,"currency":"BRL"}}}}]}}"#
     );
     let settings: ShowSettings = serde_json::from_str(&text).unwrap();
-    let shows: Arc<dyn show::Store> = Arc::new(show::in_sqlite::InSqlite::new(db.clone()));
     let change = Change {
         who: "test".to_owned(),
         role: "admin".to_owned(),
@@ -170,6 +160,8 @@ async fn sell(db: &Sqlite, store: &dyn Store, show: &str, section: &str) {
         at: catraca::base::time::SystemClock.now(),
     };
     let id = show.parse().unwrap();
-    shows.put(&id, &change, &settings, None).await.unwrap();
-    store.reconcile(&id, &settings.sections).await.unwrap();
+    let put = stores.shows.put(&id, &change, &settings, None);
+    put.await.unwrap();
+    let sections = &settings.sections;
+    stores.orders.reconcile(&id, sections).await.unwrap();
 }
