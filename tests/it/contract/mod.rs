@@ -13,6 +13,7 @@ mod desk;
 mod gate;
 mod joins;
 mod journey;
+mod kafka;
 mod log;
 mod mend;
 mod notify;
