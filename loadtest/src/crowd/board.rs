@@ -42,7 +42,7 @@ pub struct Board {
     /// How often it was read.
     pub reads: u64,
     /// Seats of the show, as far as the crowd can tell: what was left when it was first told, and what it
-    /// had bought by then.
+    /// had bought by then. Never fewer than there are, unless others buy as well.
     pub seats: Option<u64>,
     /// The highest rate it named, in calls a second.
     pub rate_max: f64,
@@ -51,15 +51,15 @@ pub struct Board {
 }
 
 impl Board {
-    /// Reads a board, when the crowd has bought so many seats. Answers what must not be.
-    pub fn read(&mut self, now: Moment, body: &[u8], bought: u64) -> Option<(Fault, String)> {
+    /// Reads a board, when the crowd may have bought so many seats. Answers what must not be.
+    pub fn read(&mut self, now: Moment, body: &[u8], sold_max: u64) -> Option<(Fault, String)> {
         let Ok(next) = serde_json::from_slice::<Snapshot>(body) else {
             return Some((Fault::UnexpectedAnswer, "the board is not JSON".to_owned()));
         };
         let before = std::mem::replace(&mut self.latest, next);
         self.reads += 1;
         self.rate_max = self.rate_max.max(self.latest.per_second());
-        self.seats = self.seats.or(self.left().map(|left| left + bought));
+        self.seats = self.seats.or(self.left().map(|left| left + sold_max));
         if matches!(&*self.latest.state, "sold_out" | "closed") && self.over.is_none() {
             let named = self.latest.sold_out_at.as_deref().and_then(instant_ms);
             self.over = Some(named.map_or(now, Moment::from_unix_ms));

@@ -265,8 +265,11 @@ impl Conductor {
             self.world.counts.unavailable += 1;
             return;
         }
-        let bought = self.world.sales.seats;
-        if let Some((fault, text)) = self.world.board.read(done, body, bought) {
+        let sold_max = match self.world.board.seats {
+            Some(_) => 0, // of interest only until the board has told what is left
+            None => self.sold_max(),
+        };
+        if let Some((fault, text)) = self.world.board.read(done, body, sold_max) {
             self.world.faults.add(fault, &text);
         }
         self.wake_sleepers(done);
@@ -278,6 +281,12 @@ impl Conductor {
                 }
             }
         }
+    }
+
+    /// Seats that the crowd has bought by now, at most: the shop knows sooner than the buyer does.
+    fn sold_max(&self) -> u64 {
+        let ordered = self.fans.iter().map(Fan::seats_ordered);
+        self.world.sales.seats + ordered.sum::<u64>()
     }
 
     /// Sleepers whose place was reached come back after their slot has lapsed.

@@ -198,6 +198,14 @@ impl Fan {
         matches!(self.stage, Stage::Ended(_))
     }
 
+    /// Seats of an order that was sent and whose end the fan does not know: they may be sold.
+    pub fn seats_ordered(&self) -> u64 {
+        let turn = self.turn.as_deref().filter(|turn| 0 < turn.asked_orders);
+        let hold = turn.and_then(|turn| turn.hold.as_ref());
+        hold.filter(|_| !self.has_ended())
+            .map_or(0, |hold| hold.seats.len() as u64)
+    }
+
     /// Whether the fan means to sleep through the call and has not been told to stand by yet.
     pub fn is_sleeper(&self) -> bool {
         self.plan.quirk == Quirk::Sleeps && !self.stood_by
