@@ -6,13 +6,15 @@
 //! slept or died is therefore overtaken, never in the way.
 //!
 //! ```text
-//! SQL: generation + 1 ── room: Begin ── copy what the ledger still holds ── Fold… ── Finish ── SQL: mended
+//! SQL: generation + 1 ── room: Begin ── copy what the ledger still holds ── Fold…
+//!   ── SQL: what was lost ── room: Finish ── SQL: mended
 //! ```
-
-use std::time::Duration;
+//!
+//! What was lost is kept before the room is opened, so that it is known whoever dies after that; and by it
+//! the first life of a room is known from any later one ([`Kept::First`]): before that one nobody can
+//! have joined or been called, whatever SQL has been told of it.
 
 use anyhow::anyhow;
-use tokio::time::Instant;
 
 use crate::admitter::draw::kept;
 use crate::admitter::ledger::{entry_of, row_of};
@@ -23,20 +25,12 @@ use crate::base::time::Timestamp;
 use crate::room::fold::Fold;
 use crate::room::model::command::{Finish, Folded, Mend, Mended, RoomState};
 use crate::room::{Rooms, StoreError as RoomError};
-use crate::show::{FinishedMend, Show, Store, StoreError as ShowError};
+use crate::show::{Kept, Loss, Show, Store, StoreError as ShowError};
 
 /// Ledger rows read at once.
 const PAGE: usize = 10_000;
 /// How long the last fans may take to come back beyond their turn.
 const RESTORE_SLACK_MS: u64 = 15_000;
-/// How long somebody else's mend may take before it is taken for dead; twice that for each attempt
-/// that came to nothing, so that menders on a slow day do not overtake each other for ever.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// At most so often is the patience doubled.
-const DOUBLINGS_MAX: u64 = 3;
-/// How long after its last checkpoint a room may still be thought to live elsewhere. Checkpoints come
-/// every second.
-const ELSEWHERE: Duration = Duration::from_secs(5);
 
 /// What became of an attempt to mend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,60 +50,6 @@ pub enum MendError {
     /// SQL failed.
     #[error("cannot mend: {0}")]
     Show(#[from] ShowError),
-}
-
-/// A mend that was begun, by whomever, and is not finished.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unfinished {
-    generation: Generation,
-    since: Instant,
-    patience: Duration,
-}
-
-impl Unfinished {
-    /// The mend that SQL says is unfinished, if one is; `before` is the one that was seen last.
-    pub fn seen(before: Option<Self>, show: &Show, now: Instant) -> Option<Self> {
-        let attempts = show.generation.0.checked_sub(show.mended.0 + 1)?;
-        let same = before.filter(|before| before.generation == show.generation);
-        Some(same.unwrap_or(Self {
-            generation: show.generation,
-            since: now,
-            patience: PATIENCE * (1 << attempts.min(DOUBLINGS_MAX)),
-        }))
-    }
-
-    /// Whether its mender may still be at it, as far as anybody can tell.
-    pub fn may_go_on(&self, now: Instant) -> bool {
-        now - self.since < self.patience
-    }
-}
-
-/// A life of the room that SQL knows of and that did not answer us. While its leader writes checkpoints,
-/// it is whole on another server, and ours is a primary that was replaced: to mend it would take the
-/// room from everybody else.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Elsewhere {
-    checkpoint_at: Timestamp,
-    since: Instant,
-}
-
-impl Elsewhere {
-    /// The life that SQL says was whole last, if none was begun since; `before` is what was seen last.
-    pub fn seen(before: Option<Self>, show: &Show, now: Instant) -> Option<Self> {
-        if show.mended < show.generation {
-            return None;
-        }
-        let same = before.filter(|before| before.checkpoint_at == show.checkpoint_at);
-        Some(same.unwrap_or(Self {
-            checkpoint_at: show.checkpoint_at,
-            since: now,
-        }))
-    }
-
-    /// Whether somebody leads it there, as far as anybody can tell.
-    pub fn may_go_on(&self, now: Instant) -> bool {
-        now - self.since < ELSEWHERE
-    }
 }
 
 /// Whether the room answers, in the life that SQL knows: somebody has mended it meanwhile.
@@ -188,7 +128,7 @@ pub async fn mend(
         *begun = None;
     }
     let mended = match prepared {
-        Ok((finish, told)) => mender.finish(finish, told).await,
+        Ok(finish) => mender.finish(finish).await,
         Err(stop) => Err(stop),
     };
     match mended {
@@ -227,8 +167,8 @@ struct Mender<'a> {
 }
 
 impl Mender<'_> {
-    /// Everything but the last step; that step, and what SQL is told then.
-    async fn prepare(&self, split_brain_ms: u64) -> Result<(Finish, FinishedMend), Stop> {
+    /// Everything but the last step; that step.
+    async fn prepare(&self, split_brain_ms: u64) -> Result<Finish, Stop> {
         let (show, generation) = (self.show, self.begun.generation);
         self.take(Mend::Begin {
             edition: show.edition,
@@ -247,13 +187,20 @@ impl Mender<'_> {
             let folded = part.to_vec();
             self.take(Mend::Fold { generation, folded }).await?;
         }
-        let told = FinishedMend {
+        let loss = Loss {
             edition: show.edition,
             generation,
-            copied_at: copied_at(show, generation, found.at),
             found_at: found.at,
         };
-        let finish = Finish {
+        let (not_before, restoring_ms) = match self.shows.keep_loss(&show.id, &loss).await? {
+            Kept::Overtaken => return Err(Stop::Overtaken),
+            Kept::First => (fold.at, 0),
+            Kept::Later => (
+                fold.at.max(show.checkpoint_at),
+                restoring_ms(show, found.issued, split_brain_ms),
+            ),
+        };
+        Ok(Finish {
             generation,
             configure: configure(show),
             state: RoomState::of_word(&show.state).unwrap_or(RoomState::Paused),
@@ -261,17 +208,17 @@ impl Mender<'_> {
             known: Number(fold.serving.0).max(show.issued),
             issued: self.begun.issued,
             ceiling: self.begun.ceiling,
-            not_before: last_seen(show, &fold),
-            restoring_ms: restoring_ms(show, &fold, found.issued, split_brain_ms),
+            not_before,
+            restoring_ms,
             stock: None,
             draw: kept(show),
-        };
-        Ok((finish, told))
+        })
     }
 
-    async fn finish(&self, finish: Finish, told: FinishedMend) -> Result<(), Stop> {
+    async fn finish(&self, finish: Finish) -> Result<(), Stop> {
+        let generation = finish.generation;
         self.take(Mend::Finish(Box::new(finish))).await?;
-        Ok(self.shows.end_mend(&self.show.id, &told).await?)
+        Ok(self.shows.end_mend(&self.show.id, generation).await?)
     }
 
     async fn take(&self, step: Mend) -> Result<Mended, Stop> {
@@ -333,32 +280,10 @@ impl Mender<'_> {
     }
 }
 
-/// Until when the lost room's ledger is copied, by its own time. A room that is born has done nothing.
-fn copied_at(show: &Show, generation: Generation, born_at: Timestamp) -> Timestamp {
-    if generation == Generation(1) {
-        born_at
-    } else {
-        show.checkpoint_at
-    }
-}
-
-/// Room time as SQL last saw it. A show that was never mended has only the time of its creation, which
-/// is not room time.
-fn last_seen(show: &Show, fold: &Fold) -> Timestamp {
-    if show.mended == Generation(0) {
-        fold.at
-    } else {
-        fold.at.max(show.checkpoint_at)
-    }
-}
-
-/// For how long nobody is called: at least one window, since nobody knows the calls of the lost one;
-/// and where fans are missing, until they had time to come back at the rate at which they may.
-fn restoring_ms(show: &Show, fold: &Fold, found: Number, split_brain_ms: u64) -> u64 {
-    let is_new = show.mended == Generation(0) && fold.fans.is_empty();
-    if is_new {
-        return 0;
-    }
+/// For how long nobody is called in a later life: at least one window, since nobody knows the calls of the
+/// lost one, and as long as the lost one may go on; and where fans are missing, until they had time to come
+/// back at the rate at which they may.
+fn restoring_ms(show: &Show, found: Number, split_brain_ms: u64) -> u64 {
     let least_ms = (show.settings.window_ms + 1).max(split_brain_ms);
     // An old replica lacks those who joined since; a room without data lacks all.
     let missing = show.waiting.min(show.issued.0.saturating_sub(found.0));

@@ -10,6 +10,7 @@ mod draw;
 pub mod ledger;
 pub mod mend;
 pub mod pace;
+mod patience;
 pub mod settings;
 pub mod step;
 
@@ -59,11 +60,8 @@ enum VisitError {
     Show(#[from] ShowError),
     #[error(transparent)]
     Mend(#[from] MendError),
-    /// SQL knows of a later edition of the room than the one that answered.
-    #[error("the room's data is of an older edition than SQL's")]
-    Behind,
     /// SQL knows of a later life of the room than the one that answered.
-    #[error("the room's data is of an older generation than SQL's")]
+    #[error("the room's data is of an older life than SQL's")]
     Replaced,
 }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::admitter::draw::{Turn, is_unsealed};
-use crate::admitter::mend::{Attempt, Begun, Elsewhere, Unfinished, is_whole, mend};
+use crate::admitter::mend::{Attempt, Begun, is_whole, mend};
 use crate::admitter::pace::{Pace, Seen};
+use crate::admitter::patience::{Elsewhere, Unfinished};
 use crate::admitter::settings::configure;
 use crate::admitter::{Admitter, VisitError};
 use crate::base::limits::{LEASE_TTL_MS, TICK_EVERY_MS};
@@ -100,9 +101,7 @@ impl Admitter {
             self.try_visit(show, led, now).await
         };
         let outcome = match visited {
-            Err(VisitError::Room(RoomError::Unfenced) | VisitError::Behind) => {
-                self.mend(show, led).await
-            }
+            Err(VisitError::Room(RoomError::Unfenced)) => self.mend(show, led).await,
             Err(VisitError::Replaced) => self.mend_unless_elsewhere(show, led).await,
             other => other,
         };
@@ -145,10 +144,7 @@ impl Admitter {
     ) -> Result<(), VisitError> {
         led.board_at = now + SECOND;
         let mut board = self.rooms.board(&show.id).await?;
-        if board.edition < show.edition {
-            return Err(VisitError::Behind);
-        }
-        if board.edition == show.edition && board.generation < show.generation {
+        if (board.edition, board.generation) < (show.edition, show.generation) {
             return Err(VisitError::Replaced);
         }
         if board.version < show.version {
@@ -230,12 +226,12 @@ impl Admitter {
         show: &Show,
         led: &mut Led,
     ) -> Result<(), VisitError> {
-        let now = Instant::now();
         let Some(current) = self.shows.get(&show.id).await? else {
             return Ok(());
         };
+        let now = Instant::now();
         let elsewhere = Elsewhere::seen(led.elsewhere, &current, now);
-        if !elsewhere.is_some_and(|life| life.may_go_on(now)) {
+        if !elsewhere.is_some_and(|life| life.may_go_on()) {
             return self.mend(show, led).await;
         }
         *led = Led::new(now + TICK_EVERY);
@@ -254,9 +250,10 @@ impl Admitter {
         let Some(current) = self.shows.get(&show.id).await? else {
             return Ok(());
         };
+        let now = Instant::now();
         led.begun = led.begun.filter(|begun| begun.is_latest(&current));
         led.unfinished = Unfinished::seen(led.unfinished, &current, now);
-        if led.begun.is_none() && led.unfinished.is_some_and(|mend| mend.may_go_on(now)) {
+        if led.begun.is_none() && led.unfinished.is_some_and(|mend| mend.may_go_on()) {
             return Ok(());
         }
         if is_whole(&self.rooms, &current).await? {

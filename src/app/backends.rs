@@ -105,8 +105,14 @@ impl Front {
     pub async fn open(config: &Config, data_dir: &DataDir) -> Result<Self, StartError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let keys = Arc::new(open_keys(config, data_dir)?);
-        let rooms = open_rooms(config, data_dir, &clock).await?;
-        let joins = open_joins(config)?;
+        let redis = redis_settings(&config.room)?;
+        let (rooms, joins) = match &redis {
+            None => (
+                rooms_in_memory(data_dir, &clock).await?,
+                joins_in_memory(config),
+            ),
+            Some(redis) => (rooms_in_redis(redis).await?, joins_in_redis(config, redis)?),
+        };
         let seller = open_seller(config)?;
         let exposition = Exposition::install()
             .or_else(|_| Exposition::detached()) // another process-wide recorder: a test's
@@ -199,18 +205,17 @@ pub(super) fn open_kafka(config: &Config) -> Result<Option<Kafka>, StartError> {
     kafka.map_err(|error| StartError::config(error.to_string()))
 }
 
-async fn open_rooms(
-    config: &Config,
+async fn rooms_in_memory(
     data_dir: &DataDir,
     clock: &Arc<dyn Clock>,
 ) -> Result<Arc<dyn room::Store>, StartError> {
-    let url = &config.room.url;
-    if url == config::ROOM_IN_MEMORY {
-        let path = data_dir.file("room.db");
-        let rooms = InMemory::open(&path, Arc::clone(clock)).await;
-        return Ok(Arc::new(rooms.map_err(|error| unusable(&path, error))?));
-    }
-    let rooms = InRedis::open(&redis_settings(&config.room)?, ScriptClock::Server)
+    let path = data_dir.file("room.db");
+    let rooms = InMemory::open(&path, Arc::clone(clock)).await;
+    Ok(Arc::new(rooms.map_err(|error| unusable(&path, error))?))
+}
+
+async fn rooms_in_redis(redis: &Settings) -> Result<Arc<dyn room::Store>, StartError> {
+    let rooms = InRedis::open(redis, ScriptClock::Server)
         .map_err(|error| StartError::config(format!("room.url: {error}")))?;
     match rooms.look().await {
         Ok(()) => {}
@@ -241,21 +246,23 @@ fn open_seller(config: &Config) -> Result<Option<Arc<dyn Source>>, StartError> {
     Ok(Some(Arc::new(InFile(at.into()))))
 }
 
-/// Joins are counted where the rooms are.
-fn open_joins(config: &Config) -> Result<Arc<dyn Joins>, StartError> {
-    let limits = &config.gateway.limits;
-    let ladder = config.gateway.ladder();
-    if config.room.url == config::ROOM_IN_MEMORY {
-        return Ok(Arc::new(JoinsInMemory::new(ladder, limits.strangers_max)));
-    }
-    let settings = redis_settings(&config.room)?;
-    let clock = CountingClock::Server;
-    let joins = JoinsInRedis::open(&settings, ladder, limits.strangers_max, clock)
+fn joins_in_memory(config: &Config) -> Arc<dyn Joins> {
+    let strangers_max = config.gateway.limits.strangers_max;
+    Arc::new(JoinsInMemory::new(config.gateway.ladder(), strangers_max))
+}
+
+fn joins_in_redis(config: &Config, redis: &Settings) -> Result<Arc<dyn Joins>, StartError> {
+    let (ladder, limits) = (config.gateway.ladder(), &config.gateway.limits);
+    let joins = JoinsInRedis::open(redis, ladder, limits.strangers_max, CountingClock::Server)
         .map_err(|error| StartError::config(format!("room.url: {error}")))?;
     Ok(Arc::new(joins))
 }
 
-fn redis_settings(room: &config::Room) -> Result<Settings, StartError> {
+/// Where rooms are, and joins are counted; none: in this process.
+fn redis_settings(room: &config::Room) -> Result<Option<Settings>, StartError> {
+    if room.url == config::ROOM_IN_MEMORY {
+        return Ok(None);
+    }
     let path = &room.ca_file;
     let ca = match path.as_os_str().is_empty() {
         true => None,
@@ -264,11 +271,11 @@ fn redis_settings(room: &config::Room) -> Result<Settings, StartError> {
             StartError::config(format!("room.ca_file: cannot read {shown}: {error}"))
         })?),
     };
-    Ok(Settings {
+    Ok(Some(Settings {
         url: room.url.clone(),
         ca,
         split_brain_ms: room.split_brain_ms,
-    })
+    }))
 }
 
 fn open_keys(config: &Config, data_dir: &DataDir) -> Result<KeyRing, StartError> {

@@ -70,7 +70,8 @@ impl<'a> Life<'a> {
     }
 
     /// What was lost from this life on, until the next that is known began at `next_at` or earlier:
-    /// the end of each life that a mend came after. Attempts that were never finished have no life.
+    /// the end of each life that a mend came after. A mend that came to its last step may have begun one,
+    /// even where nobody could say so; of one that did not nobody knows anything.
     fn lost_before(self, show: &Show, next: Generation, next_at: Timestamp) -> Vec<Doubt> {
         let mends = show.mends.iter().filter(|mend| {
             mend.edition == self.edition
@@ -80,7 +81,11 @@ impl<'a> Life<'a> {
         let mut doubts = Vec::new();
         let mut life = self;
         for mend in mends {
-            doubts.push(life.lost_between(mend.copied_at, mend.found_at));
+            // Before the first life of all nothing was.
+            let is_birth = life.last.is_none() && mend.copied_at == mend.found_at;
+            if !is_birth {
+                doubts.push(life.lost_between(mend.copied_at, mend.found_at));
+            }
             life = Self {
                 generation: mend.generation,
                 last: None,
@@ -88,7 +93,7 @@ impl<'a> Life<'a> {
             };
         }
         if life.generation < next {
-            // Nobody has told of the last mend.
+            // The last mend has not come so far, or the show is older than the table.
             let since = life.last.map(|last| last.at).unwrap_or_default();
             doubts.push(life.lost_between(since, next_at));
         }
@@ -213,6 +218,15 @@ mod tests {
         }
         show.ledger.clear();
         assert_eq!(all(show).len(), 1);
+        // Whoever was to open the first life died before, and another did.
+        show.generation = Generation(2);
+        show.mends = vec![Mend {
+            edition: Edition(1),
+            generation: Generation(2),
+            copied_at: at(40),
+            found_at: at(40),
+        }];
+        assert_eq!(all(show), []);
     }
 
     #[test]
@@ -237,7 +251,7 @@ mod tests {
                 vec![whole, mend(4, 1_500, 2_000)],
                 &["entries of the 500 ms"],
             ),
-            // Generation 2 was whole and came to nothing; nobody finished 3.
+            // Generation 2 may have been whole for a moment; the mender of 3 did not come so far.
             (
                 vec![whole, mend(2, 1_500, 2_000), mend(4, 60_000, 60_700)],
                 &[
@@ -247,7 +261,7 @@ mod tests {
             ),
             // The clock of the server that took over is behind.
             (vec![whole, mend(4, 1_500, 900)], &["nobody knows"]),
-            // Whoever mended died before it could tell.
+            // Whoever mends has not come so far, or died.
             (vec![whole], &["entries of the 88800 ms"]),
             (
                 vec![whole, mend(2, 1_500, 2_000)],

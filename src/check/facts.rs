@@ -56,7 +56,7 @@ pub(super) struct Show {
     pub(super) sections: BTreeMap<String, usize>,
     /// By edition, generation and number.
     pub(super) ledger: Vec<Entry>,
-    /// The mends that were finished, by edition and generation.
+    /// The mends that came to their last step, by edition and generation.
     pub(super) mends: Vec<Mend>,
     /// The draw of the edition; empty where places are numbers.
     pub(super) draw: Draw,
@@ -76,7 +76,7 @@ impl Show {
     }
 }
 
-/// A mend: what came to an end with it.
+/// A mend that was about to open a room, and perhaps has: what came to an end with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mend {
     pub(super) edition: Edition,

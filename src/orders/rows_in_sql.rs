@@ -215,12 +215,14 @@ pub(super) fn terms(
     })
 }
 
-/// A ticket's live holds, of their ids and ends.
+/// A ticket's live holds, the oldest first, of their ids and ends in any order.
 pub(super) fn carts(found: &[(String, i64)]) -> Result<Carts, StoreError> {
     let parse = |(id, _): &(String, i64)| id.parse().map_err(corrupt);
+    let mut holds = found.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    holds.sort_unstable();
     let until = found.iter().map(|(_, end)| *end).max().unwrap_or_default();
     Ok(Carts {
-        holds: found.iter().map(parse).collect::<Result<_, _>>()?,
+        holds,
         until: Timestamp::from_unix_ms(until),
     })
 }

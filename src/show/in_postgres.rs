@@ -10,7 +10,7 @@ use crate::show::draws_in_postgres as draws;
 use crate::show::in_sql::{int, read_ledger, read_show};
 use crate::show::ledger_in_postgres as ledger;
 use crate::show::settings::Settings;
-use crate::show::{Change, Checkpoint, FinishedMend, LedgerRow, Put, Show, Store, StoreError};
+use crate::show::{Change, Checkpoint, Kept, LedgerRow, Loss, Put, Show, Store, StoreError};
 
 /// The show store over a database.
 #[derive(Debug, Clone)]
@@ -99,13 +99,21 @@ impl Store for InPostgres {
         Ok(done.rows_affected() == 1)
     }
 
-    async fn end_mend(&self, show: &ShowId, mend: &FinishedMend) -> Result<(), StoreError> {
-        let given = (show.clone(), *mend);
+    async fn keep_loss(&self, show: &ShowId, loss: &Loss) -> Result<Kept, StoreError> {
         self.db
-            .unit_with(given, |tx, (show, mend)| async move {
-                ledger::end_mend(tx, &show, &mend).await
+            .unit_with((show.clone(), *loss), |tx, (show, loss)| async move {
+                ledger::keep_loss(tx, &show, &loss).await
             })
             .await
+    }
+
+    async fn end_mend(&self, show: &ShowId, generation: Generation) -> Result<(), StoreError> {
+        sqlx::query("update shows set mended = $1 where show = $2 and generation = $1")
+            .bind(int(generation.0))
+            .bind(show.as_str())
+            .execute(&mut *self.db.connection().await?)
+            .await?;
+        Ok(())
     }
 
     async fn raise_ceiling(

@@ -11,7 +11,7 @@ use crate::show::draws_in_sqlite as draws;
 use crate::show::in_sql::{int, read_ledger, read_show};
 use crate::show::ledger_in_sqlite as ledger;
 use crate::show::settings::Settings;
-use crate::show::{Change, Checkpoint, FinishedMend, LedgerRow, Put, Show, Store, StoreError};
+use crate::show::{Change, Checkpoint, Kept, LedgerRow, Loss, Put, Show, Store, StoreError};
 
 /// The show store over `catraca.db`.
 #[derive(Debug, Clone)]
@@ -95,11 +95,20 @@ impl Store for InSqlite {
         Ok(done.rows_affected() == 1)
     }
 
-    async fn end_mend(&self, show: &ShowId, mend: &FinishedMend) -> Result<(), StoreError> {
-        let (db, show, mend) = (self.db.clone(), show.clone(), *mend);
+    async fn keep_loss(&self, show: &ShowId, loss: &Loss) -> Result<Kept, StoreError> {
+        let (db, show, loss) = (self.db.clone(), show.clone(), *loss);
         self.db
-            .outlive(async move { ledger::end_mend(&db, &show, &mend).await })
+            .outlive(async move { ledger::keep_loss(&db, &show, &loss).await })
             .await
+    }
+
+    async fn end_mend(&self, show: &ShowId, generation: Generation) -> Result<(), StoreError> {
+        sqlx::query("update shows set mended = ?1 where show = ?2 and generation = ?1")
+            .bind(int(generation.0))
+            .bind(show.as_str())
+            .execute(&self.db.write)
+            .await?;
+        Ok(())
     }
 
     async fn raise_ceiling(

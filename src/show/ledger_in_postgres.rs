@@ -5,7 +5,7 @@ use sqlx::{Postgres as Db, Transaction};
 use crate::base::ids::{Generation, ShowId};
 use crate::show::in_postgres::load;
 use crate::show::in_sql::int;
-use crate::show::{FinishedMend, LedgerRow, StoreError};
+use crate::show::{Kept, LedgerRow, Loss, StoreError};
 
 /// A page is one statement: row by row, a busy room would write more than could be copied.
 pub(super) async fn append(
@@ -55,29 +55,41 @@ pub(super) async fn append(
     Ok(true)
 }
 
-pub(super) async fn end_mend(
+/// Of a first life the ledger is copied up to its birth, for it has none before.
+pub(super) async fn keep_loss(
     mut tx: Transaction<'static, Db>,
     show: &ShowId,
-    mend: &FinishedMend,
-) -> Result<(), StoreError> {
-    let done = sqlx::query("update shows set mended = $1 where show = $2 and generation = $1")
-        .bind(int(mend.generation.0))
-        .bind(show.as_str())
-        .execute(&mut *tx)
-        .await?;
-    if done.rows_affected() == 1 {
-        sqlx::query(
-            "insert into room_mends (show, edition, generation, copied_at_ms, found_at_ms)
-             values ($1, $2, $3, $4, $5) on conflict do nothing",
-        )
-        .bind(show.as_str())
-        .bind(int(mend.edition.0))
-        .bind(int(mend.generation.0))
-        .bind(mend.copied_at.as_millis())
-        .bind(mend.found_at.as_millis())
-        .execute(&mut *tx)
-        .await?;
+    loss: &Loss,
+) -> Result<Kept, StoreError> {
+    let first: Option<bool> = sqlx::query_scalar(
+        "select mended = 0 and not exists
+           (select from room_mends m where m.show = s.show and m.generation < s.generation)
+         from shows s where show = $1 and generation = $2 for update",
+    )
+    .bind(show.as_str())
+    .bind(int(loss.generation.0))
+    .fetch_optional(&mut *tx)
+    .await?;
+    let Some(is_first) = first else {
+        return Ok(Kept::Overtaken);
+    };
+    if is_first {
+        sqlx::query("update shows set checkpoint_at_ms = $1 where show = $2")
+            .bind(loss.found_at.as_millis())
+            .bind(show.as_str())
+            .execute(&mut *tx)
+            .await?;
     }
+    sqlx::query(
+        "insert into room_mends (show, edition, generation, copied_at_ms, found_at_ms)
+         select show, $1, generation, checkpoint_at_ms, $2 from shows where show = $3
+         on conflict do nothing",
+    )
+    .bind(int(loss.edition.0))
+    .bind(loss.found_at.as_millis())
+    .bind(show.as_str())
+    .execute(&mut *tx)
+    .await?;
     tx.commit().await?;
-    Ok(())
+    Ok(if is_first { Kept::First } else { Kept::Later })
 }

@@ -4,7 +4,7 @@ use crate::base::ids::{Generation, ShowId};
 use crate::driver::sqlite::Sqlite;
 use crate::show::in_sql::int;
 use crate::show::in_sqlite::{begin, load};
-use crate::show::{FinishedMend, LedgerRow, StoreError};
+use crate::show::{Kept, LedgerRow, Loss, StoreError};
 
 pub(super) async fn append(
     db: &Sqlite,
@@ -43,31 +43,38 @@ pub(super) async fn append(
     Ok(true)
 }
 
-pub(super) async fn end_mend(
-    db: &Sqlite,
-    show: &ShowId,
-    mend: &FinishedMend,
-) -> Result<(), StoreError> {
+/// Of a first life the ledger is copied up to its birth, for it has none before.
+pub(super) async fn keep_loss(db: &Sqlite, show: &ShowId, loss: &Loss) -> Result<Kept, StoreError> {
     let mut tx = begin(db).await?;
-    let done = sqlx::query("update shows set mended = ? where show = ? and generation = ?")
-        .bind(int(mend.generation.0))
-        .bind(show.as_str())
-        .bind(int(mend.generation.0))
-        .execute(&mut *tx)
-        .await?;
-    if done.rows_affected() == 1 {
-        sqlx::query(
-            "insert into room_mends (show, edition, generation, copied_at_ms, found_at_ms) \
-             values (?, ?, ?, ?, ?) on conflict do nothing",
-        )
-        .bind(show.as_str())
-        .bind(int(mend.edition.0))
-        .bind(int(mend.generation.0))
-        .bind(mend.copied_at.as_millis())
-        .bind(mend.found_at.as_millis())
-        .execute(&mut *tx)
-        .await?;
+    let first: Option<bool> = sqlx::query_scalar(
+        "select mended = 0 and not exists \
+           (select 1 from room_mends m where m.show = s.show and m.generation < s.generation) \
+         from shows s where show = ? and generation = ?",
+    )
+    .bind(show.as_str())
+    .bind(int(loss.generation.0))
+    .fetch_optional(&mut *tx)
+    .await?;
+    let Some(is_first) = first else {
+        return Ok(Kept::Overtaken);
+    };
+    if is_first {
+        sqlx::query("update shows set checkpoint_at_ms = ? where show = ?")
+            .bind(loss.found_at.as_millis())
+            .bind(show.as_str())
+            .execute(&mut *tx)
+            .await?;
     }
+    sqlx::query(
+        "insert into room_mends (show, edition, generation, copied_at_ms, found_at_ms) \
+         select show, ?, generation, checkpoint_at_ms, ? from shows where show = ? \
+         on conflict do nothing",
+    )
+    .bind(int(loss.edition.0))
+    .bind(loss.found_at.as_millis())
+    .bind(show.as_str())
+    .execute(&mut *tx)
+    .await?;
     tx.commit().await?;
-    Ok(())
+    Ok(if is_first { Kept::First } else { Kept::Later })
 }

@@ -59,8 +59,13 @@ pub trait Store: Send + Sync + Debug {
     /// begun a mend, or the ceiling was raised meanwhile.
     async fn begin_mend(&self, seen: &Show, ceiling: Number) -> Result<bool, StoreError>;
 
+    /// Keeps what a mender has found, before it opens the room: from then on some server may be whole in
+    /// this generation, whether or not anybody comes to say so. The first word of a generation stays.
+    /// With the first life of a room begins the time up to which its ledger is copied.
+    async fn keep_loss(&self, show: &ShowId, loss: &Loss) -> Result<Kept, StoreError>;
+
     /// A mend is finished; ignored where its generation is not the show's.
-    async fn end_mend(&self, show: &ShowId, mend: &FinishedMend) -> Result<(), StoreError>;
+    async fn end_mend(&self, show: &ShowId, generation: Generation) -> Result<(), StoreError>;
 
     /// Raises the number ceiling of a room of this generation; it never falls. `Ok(false)`: the
     /// generation is no longer the show's. Its room was given up for lost, and the numbers above its
@@ -169,7 +174,7 @@ pub struct Show {
     /// The last checkpoint's fans in line.
     pub waiting: u64,
     /// The last checkpoint's room time, up to which the ledger is copied; before the first, when the
-    /// show was created.
+    /// room was born, and before that, when the show was created.
     pub checkpoint_at: Timestamp,
 }
 
@@ -205,15 +210,24 @@ pub struct Checkpoint {
 
 /// What a mender has found out about the room that was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FinishedMend {
+pub struct Loss {
     /// The edition of the room.
     pub edition: Edition,
     /// The generation that the mend began.
     pub generation: Generation,
-    /// What the lost room did until then is copied, by its own time.
-    pub copied_at: Timestamp,
-    /// It had been lost by then, by the time of the room that followed.
+    /// It had been lost by then, by the time of the room that follows.
     pub found_at: Timestamp,
+}
+
+/// Which life of a room a mender is about to begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// The first: no server was ever opened, so nothing was lost.
+    First,
+    /// Another: one was, or may have been.
+    Later,
+    /// None: another mend has begun, and this one must not go on.
+    Overtaken,
 }
 
 /// One copied ledger entry.

@@ -40,8 +40,9 @@ impl Shop {
         }
     }
 
-    pub(crate) fn left(&self) -> usize {
-        self.seats - self.sold
+    /// What the board says is left: it hears of the shop only when something has been sold.
+    pub(crate) fn left(&self) -> Option<usize> {
+        (0 < self.sold).then(|| self.seats - self.sold)
     }
 
     pub(crate) fn hold(&mut self, quantity: usize) -> (u16, Value) {
@@ -96,38 +97,47 @@ impl Shop {
             approved: body["payment"]["token"] != "decline",
             confirmed: false,
         });
+        self.settle(self.orders.len() - 1);
         (201, facts)
     }
 
     pub(crate) fn pay(&mut self, id: &str) -> (u16, Value) {
         let order = self
             .orders
-            .iter_mut()
-            .find(|order| order.facts["order_id"] == id);
+            .iter()
+            .position(|order| order.facts["order_id"] == id);
         let Some(order) = order else {
             return (404, Value::Null);
         };
-        order.approved = true;
-        (200, order.facts.clone())
+        self.orders[order].approved = true;
+        self.settle(order);
+        (200, self.orders[order].facts.clone())
     }
 
-    pub(crate) fn read(&mut self, id: &str) -> (u16, Value) {
+    /// Confirms an order that is paid, before its buyer asks.
+    fn settle(&mut self, order: usize) {
+        let order = &mut self.orders[order];
+        if !order.approved || order.confirmed {
+            return;
+        }
+        order.confirmed = true;
+        self.sold += order.facts["seats"].as_array().map_or(0, Vec::len);
+        let mails = if self.flaw == Flaw::MailsTwice { 2 } else { 1 };
+        let id = order.facts["order_id"].as_str().unwrap();
+        for copy in 0..mails {
+            let mail = format!("Content-Language: {}\r\n\r\nOrder {id}\r\n", order.locale);
+            std::fs::write(self.mail.join(format!("{id}-{copy}.eml")), mail).unwrap();
+        }
+    }
+
+    pub(crate) fn read(&self, id: &str) -> (u16, Value) {
         let order = self
             .orders
-            .iter_mut()
+            .iter()
             .find(|order| order.facts["order_id"] == id);
         let Some(order) = order.filter(|_| self.flaw != Flaw::LosesOrders) else {
             return (404, json!({"type": "urn:catraca:no-order", "status": 404}));
         };
-        if order.approved && !order.confirmed {
-            order.confirmed = true;
-            self.sold += order.facts["seats"].as_array().map_or(0, Vec::len);
-            let mails = if self.flaw == Flaw::MailsTwice { 2 } else { 1 };
-            for copy in 0..mails {
-                let mail = format!("Content-Language: {}\r\n\r\nOrder {id}\r\n", order.locale);
-                std::fs::write(self.mail.join(format!("{id}-{copy}.eml")), mail).unwrap();
-            }
-        }
         let mut facts = order.facts.clone();
         facts["status"] = json!(if order.confirmed {
             "confirmed"

@@ -11,9 +11,10 @@ use tokio::time::Instant;
 
 use crate::base::outage::Outage;
 use crate::driver::redis::address::{Address, at};
+use crate::driver::redis::call::{Call, Way};
 use crate::driver::redis::fault::{Redirect, RedisError};
 use crate::driver::redis::guard::Guard;
-use crate::driver::redis::node::{Call, Errand, Lane, Node, Way, pause};
+use crate::driver::redis::node::{Errand, Lane, Node, pause};
 
 /// Slots of a cluster.
 const SLOTS: u16 = 16_384;

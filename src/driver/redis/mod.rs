@@ -16,6 +16,7 @@
 //! before it uses it.
 
 mod address;
+mod call;
 mod cluster;
 mod fault;
 mod guard;
@@ -32,8 +33,9 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::base::outage::Outage;
 use crate::driver::redis::address::{Address, Topology};
+use crate::driver::redis::call::{Call, Way};
 use crate::driver::redis::guard::Guard;
-use crate::driver::redis::node::{Call, Errand, Lane, Node, Way, pause};
+use crate::driver::redis::node::{Errand, Lane, Node, pause};
 use crate::driver::redis::route::{Next, Route};
 use crate::telemetry::metrics;
 

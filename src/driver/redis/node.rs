@@ -9,17 +9,18 @@ use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
 use deadpool_redis::{Connection, Hook, HookError, Manager, Pool, PoolError, Runtime, Timeouts};
-use redis::aio::{ConnectionLike, MultiplexedConnection};
-use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, Value};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::base::outage::Outage;
+use crate::driver::redis::STEP_MAX;
 use crate::driver::redis::address::{Address, Login};
+use crate::driver::redis::call::{Call, Way, run};
 use crate::driver::redis::fault::RedisError;
 use crate::driver::redis::guard::Guard;
 use crate::driver::redis::look::look_at;
-use crate::driver::redis::{Input, STEP_MAX, Script};
 use crate::telemetry::metrics;
 
 /// How long a new connection may take, the look at the server included.
@@ -28,13 +29,6 @@ const CONNECT_MAX: Duration = Duration::from_secs(1);
 const POOL_MAX: usize = 4;
 /// How old the last look at a server may be when it is used.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// What is asked of a server.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Call<'a> {
-    Script(&'a Script, &'a Input),
-    Command(&'a Cmd),
-}
 
 /// Which connection takes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,13 +43,6 @@ pub(super) struct Errand<'a> {
     pub(super) call: Call<'a>,
     pub(super) lane: Lane,
     pub(super) until: Instant,
-}
-
-/// Whether a server is asked for what it has, or for what another has sent it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
-    Straight,
-    Asking,
 }
 
 /// A server at one address. Connections are made when they are needed.
@@ -133,15 +120,13 @@ impl Node {
         let until = errand.until;
         let shared = timeout_at(until, self.share()).await;
         let (mut connection, life) = shared.unwrap_or_else(|_| Err(slow("no connection")))?;
-        if self.is_look_due() {
-            let looked = timeout_at(until, look_at(&mut connection)).await;
-            if let Err(error) = looked.unwrap_or_else(|_| Err(slow("no look"))) {
+        if let Err(error) = self.look(&mut connection, until).await {
+            if is_broken(&error) {
                 self.close(life).await; // which says nothing of the other lane
-                if !is_broken(&error) {
-                    self.shut(life, error.alike()).await;
-                }
-                return Err(error);
+            } else {
+                self.shut(life, error.alike()).await;
             }
+            return Err(error);
         }
         let answer = timeout_at(until, run(&mut connection, errand.call, way)).await;
         let answer = answer.unwrap_or_else(|_| Err(slow("no answer")));
@@ -161,17 +146,15 @@ impl Node {
             Ok(Err(error)) => return Err(self.no_connection(error)),
             Err(_) => return Err(slow("no connection")),
         };
-        if self.is_look_due() {
-            let looked = timeout_at(until, look_at(&mut connection)).await;
-            if let Err(error) = looked.unwrap_or_else(|_| Err(slow("no look"))) {
-                drop(Connection::take(connection));
-                self.pool.retain(|_, _| false);
-                if !is_broken(&error) {
-                    let life = self.shared.lock().await.life;
-                    self.shut(life, error.alike()).await;
-                }
-                return Err(error);
+        if let Err(error) = self.look(&mut connection, until).await {
+            drop(Connection::take(connection));
+            if is_broken(&error) {
+                self.pool.retain(|_, _| false); // which says nothing of the other lane
+            } else {
+                let life = self.shared.lock().await.life;
+                self.shut(life, error.alike()).await;
             }
+            return Err(error);
         }
         let answer = timeout_at(until, run(&mut connection, errand.call, way)).await;
         let answer = answer.unwrap_or_else(|_| Err(slow("no answer")));
@@ -221,6 +204,19 @@ impl Node {
         let dialed = dialed.unwrap_or_else(|_| Err(slow("no connection")));
         count(dialed.as_ref().err());
         dialed
+    }
+
+    /// Looks at the server, if it is this caller's turn.
+    async fn look(
+        &self,
+        connection: &mut MultiplexedConnection,
+        until: Instant,
+    ) -> Result<(), RedisError> {
+        if !self.is_look_due() {
+            return Ok(());
+        }
+        let looked = timeout_at(until, look_at(connection)).await;
+        looked.unwrap_or_else(|_| Err(slow("no look"))).map(drop)
     }
 
     /// Whether it is this caller's turn to look at the server.
@@ -349,52 +345,4 @@ fn count(error: Option<&RedisError>) {
 /// Whether an error says something about the connection, and not only about what was asked.
 fn is_broken(error: &RedisError) -> bool {
     matches!(error.outage(), Some(Outage::Away | Outage::Slow))
-}
-
-/// By the hash; where the server has forgotten the script, by its text, which it then keeps.
-async fn run(
-    connection: &mut MultiplexedConnection,
-    call: Call<'_>,
-    way: Way,
-) -> Result<Value, RedisError> {
-    let (script, input) = match call {
-        Call::Command(command) => return Ok(send(connection, command, way).await?),
-        Call::Script(script, input) => (script, input),
-    };
-    let by_hash = eval("EVALSHA", &script.hash, input);
-    match send(connection, &by_hash, way).await {
-        Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-            let by_text = eval("EVAL", &script.text, input);
-            Ok(send(connection, &by_text, way).await?)
-        }
-        answer => Ok(answer?),
-    }
-}
-
-async fn send(
-    connection: &mut MultiplexedConnection,
-    command: &Cmd,
-    way: Way,
-) -> RedisResult<Value> {
-    match way {
-        Way::Straight => command.query_async(connection).await,
-        Way::Asking => {
-            // Both in one write: nobody else's command may come between them.
-            let mut both = redis::pipe();
-            both.cmd("ASKING").add_command(command.clone());
-            let answers = connection.req_packed_commands(&both, 0, 2).await?;
-            let answer = answers.into_iter().next_back().unwrap_or(Value::Nil);
-            answer.extract_error()
-        }
-    }
-}
-
-fn eval(verb: &str, script: &str, input: &Input) -> Cmd {
-    let mut command = redis::cmd(verb);
-    command.arg(script).arg(input.keys.len());
-    command.arg(&input.keys);
-    for arg in &input.args {
-        command.arg(arg.as_slice());
-    }
-    command
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use crate::base::outage::Outage;
 use crate::driver::redis::address::{Address, Topology};
+use crate::driver::redis::call::Way;
 use crate::driver::redis::cluster::Cluster;
 use crate::driver::redis::fault::RedisError;
 use crate::driver::redis::guard::Guard;
-use crate::driver::redis::node::{Node, Way};
+use crate::driver::redis::node::Node;
 use crate::driver::redis::sentinel::Sentinel;
 use crate::telemetry::metrics;
 

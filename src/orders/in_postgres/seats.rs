@@ -7,7 +7,7 @@ use sqlx::{PgConnection, Row};
 
 use crate::base::ids::ShowId;
 use crate::base::time::Timestamp;
-use crate::orders::in_postgres::front::{Fronts, Place, Seen};
+use crate::orders::in_postgres::front::{Fronts, Seen, Wanted};
 use crate::orders::in_postgres::{facts, stock};
 use crate::orders::rows_in_sql::{self as rows, Columns};
 use crate::orders::rules::hold::{NamedSeat, Offer, PlaceHold, Wish};
@@ -15,6 +15,8 @@ use crate::orders::rules::{Buyer, Refusal, hold, seats};
 use crate::orders::store::StoreError;
 
 const BEST_FACTS: &str = include_str!("sql/best_facts.sql");
+const HOLD_FACTS: &str = include_str!("sql/hold_facts.sql");
+const SECTION_FACTS: &str = include_str!("sql/section_facts.sql");
 
 /// Free seats that are looked at first for neighbours. Only where there is no run among them are
 /// all seats of the section loaded.
@@ -33,11 +35,11 @@ pub(super) async fn for_next_seats(
     (name, quantity): (&str, u32),
     now: Timestamp,
 ) -> Result<Few, StoreError> {
-    let place = (buyer.show.clone(), name.to_owned(), quantity);
-    let mut next = Some(fronts.of(&place, now));
+    let wanted = (buyer.show.clone(), name.to_owned(), quantity);
+    let mut next = Some(fronts.of(&wanted, now));
     while let Some(after) = next {
-        let (few, seen) = look_after(tx, buyer, &place, after, now).await?;
-        next = seen.and_then(|seen| fronts.saw(&place, after, seen, now));
+        let (few, seen) = look_after(tx, buyer, &wanted, after, now).await?;
+        next = seen.and_then(|seen| fronts.saw(&wanted, after, seen, now));
         if few.is_some() {
             return Ok(few);
         }
@@ -49,7 +51,7 @@ pub(super) async fn for_next_seats(
 async fn look_after(
     tx: &mut PgConnection,
     buyer: &Buyer,
-    (_, name, quantity): &Place,
+    (_, name, quantity): &Wanted,
     after: i64,
     now: Timestamp,
 ) -> Result<(Few, Option<Seen>), StoreError> {
@@ -79,7 +81,9 @@ async fn look_after(
         seen = match row.try_get("front")? {
             None => Some(Seen::End),
             Some(front) if fits => Some(Seen::Some(front)),
-            Some(front) => section.numbered.then_some(Seen::None(front)),
+            Some(_) if !section.numbered => None,
+            Some(front) if row.is("found")? => Some(Seen::Lost(front)),
+            Some(front) => Some(Seen::None(front)),
         };
         if !fits {
             return Ok((None, seen));
@@ -119,26 +123,12 @@ pub(super) async fn for_hold(
     now: Timestamp,
 ) -> Result<Result<hold::Facts, Refusal>, StoreError> {
     let buyer = &request.buyer;
-    let row = sqlx::query(
-        "select settings, cancelled_at_ms is not null as is_cancelled,
-           array(select hold_id from holds
-             where ticket_id = $2 and state = 'live' and expires_at_ms > $3
-             order by hold_id) as live,
-           array(select expires_at_ms from holds
-             where ticket_id = $2 and state = 'live' and expires_at_ms > $3
-             order by hold_id) as ends,
-           exists (select from orders
-             where ticket_id = $2 and status in ('pending', 'confirmed')) as ordered,
-           exists (select from sections c where c.show = $1 and exists
-             (select from seats s where s.show = c.show and s.section = c.section
-                and s.state in ('free', 'held'))) as is_left
-         from shows where show = $1",
-    )
-    .bind(buyer.show.as_str())
-    .bind(buyer.ticket.to_string())
-    .bind(now.as_millis())
-    .fetch_optional(&mut *tx)
-    .await?;
+    let row = sqlx::query(HOLD_FACTS)
+        .bind(buyer.show.as_str())
+        .bind(buyer.ticket.to_string())
+        .bind(now.as_millis())
+        .fetch_optional(&mut *tx)
+        .await?;
     let Some(row) = row else {
         return Ok(Err(Refusal::NoSuchShow));
     };
@@ -175,15 +165,11 @@ async fn section_offer(
     show: &ShowId,
     (name, quantity): (&str, u32),
 ) -> Result<Offer, StoreError> {
-    let row = sqlx::query(
-        "select c.*, exists (select from seats s
-           where s.show = c.show and s.section = c.section and s.state = 'held') as in_carts
-         from sections c where c.show = $1 and c.section = $2",
-    )
-    .bind(show.as_str())
-    .bind(name)
-    .fetch_optional(&mut *tx)
-    .await?;
+    let row = sqlx::query(SECTION_FACTS)
+        .bind(show.as_str())
+        .bind(name)
+        .fetch_optional(&mut *tx)
+        .await?;
     let Some(row) = row else {
         return Ok(Offer::Nothing);
     };

@@ -116,8 +116,8 @@ async fn live_holds(
     now: Timestamp,
 ) -> Result<Carts, StoreError> {
     let found: Vec<(String, i64)> = sqlx::query_as(
-        "select hold_id, expires_at_ms from holds where ticket_id = ? and state = 'live' and expires_at_ms > ?
-         order by hold_id",
+        "select hold_id, expires_at_ms from holds
+         where ticket_id = ? and state = 'live' and expires_at_ms > ?",
     )
     .bind(ticket.to_string())
     .bind(now.as_millis())

@@ -5,7 +5,7 @@ mod deployed;
 mod election;
 mod joiners;
 mod lines;
-mod loss;
+pub(crate) mod loss;
 mod postgres;
 mod postgres_full;
 mod postgres_killed;

@@ -76,13 +76,17 @@ impl World {
 
     pub(super) fn on(db: &Database, room: Arc<dyn room::Store>) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let rooms = Rooms::new(room);
         let shows = db.stores(&clock, &Arc::new(IdSource::random())).shows;
+        Self::with(shows, room)
+    }
+
+    pub(super) fn with(shows: Arc<dyn Store>, room: Arc<dyn room::Store>) -> Self {
+        let rooms = Rooms::new(room);
         let nudge = Arc::new(Notify::new());
         let admitter = Admitter::new(
             rooms.clone(),
             shows.clone(),
-            clock,
+            Arc::new(SystemClock),
             "admitter-1".to_owned(),
             nudge,
         );

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,9 @@ use catraca::room::in_memory::InMemory;
 use catraca::room::model::command::{Command, Joined, Joining, Mend, Origin, Outcome, RoomState};
 use catraca::room::{Away, Rooms, Store, StoreError};
 
+use crate::chaos::loss::fate::Sql;
 use crate::contract::admitter::World;
+use crate::support::database;
 
 /// What happens to a step of a mend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,8 +142,46 @@ async fn two_servers_are_never_whole_in_one_life() {
     assert_ne!(number(&cut_off, &world).await, number(&new, &world).await);
 }
 
+#[tokio::test]
+async fn a_first_life_that_nobody_has_told_of_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let servers = Servers::open(folder.path(), 2).await;
+    let db = database::in_sqlite(folder.path()).await;
+    let mut world = World::on(&db, servers.clone());
+    *servers.faults.lock().unwrap() = [Fault::LoseFinish].into();
+    world.create(SHOW).await;
+    let open = world.change("open");
+    world.shows.verb(&world.show, &open, "open").await.unwrap();
+    assert_eq!(is_whole(&mut world).await, Generation(2));
+    let first = Rooms::new(servers.all[0].clone());
+    let opened = first.board(&world.show).await.unwrap();
+    assert_eq!(opened.state, RoomState::Open, "it was born");
+    let board = world.rooms.board(&world.show).await.unwrap();
+    assert_eq!(board.state, RoomState::Restoring, "it may be calling");
+    let lives = "select generation, copied_at_ms < found_at_ms from room_mends order by 1";
+    let lives: Vec<(i64, bool)> = database::all(&db, lives).await;
+    assert_eq!(lives, [(1, false), (2, true)], "what the first did is lost");
+}
+
 /// Longer than an admitter doubts whether a room lives elsewhere.
 const DOUBT: Duration = Duration::from_secs(7);
+/// Long enough for everybody to look at SQL, and for a leader to write to it.
+const LOOK: Duration = Duration::from_secs(2);
+
+async fn both_step(one: &mut World, other: &mut World, how_long: Duration) {
+    let since = Instant::now();
+    while since.elapsed() < how_long {
+        one.admitter.step().await;
+        let pause = other.admitter.step().await;
+        tokio::time::sleep(pause.min(Duration::from_millis(100))).await;
+    }
+}
+
+/// Generation and last mend, as SQL has them.
+async fn life(world: &World) -> (Generation, Generation) {
+    let show = world.shows.get(&world.show).await.unwrap().unwrap();
+    (show.generation, show.mended)
+}
 
 #[tokio::test]
 async fn a_primary_that_was_replaced_is_left_alone_while_its_successor_lives() {
@@ -156,23 +196,41 @@ async fn a_primary_that_was_replaced_is_left_alone_while_its_successor_lives() {
 
     servers.fails_over();
     assert_eq!(is_whole(&mut world).await, Generation(2));
-    let since = Instant::now();
-    let both_step = async {
-        while since.elapsed() < DOUBT {
-            let pause = world.admitter.step().await;
-            left_behind.admitter.step().await;
-            tokio::time::sleep(pause).await;
-        }
-    };
-    both_step.await;
-    let life = async |world: &World| {
-        let show = world.shows.get(&world.show).await.unwrap().unwrap();
-        (show.generation, show.mended)
-    };
+    both_step(&mut left_behind, &mut world, DOUBT).await;
     assert_eq!(life(&world).await, (Generation(2), Generation(2)));
 
     // The successor is gone, and nobody says so but by silence.
     left_behind
         .step_until(async |w| life(w).await == (Generation(3), Generation(3)))
         .await;
+}
+
+#[tokio::test]
+async fn silence_while_sql_is_away_says_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let servers = Servers::open(folder.path(), 2).await;
+    let is_away = Arc::new(AtomicBool::new(false));
+    let reaches = |inner| {
+        let (is_away, fate) = (is_away.clone(), None);
+        Arc::new(Sql {
+            inner,
+            is_away,
+            fate,
+        })
+    };
+    let direct = World::open_on(folder.path(), servers.clone()).await;
+    let mut world = World::with(reaches(direct.shows.clone()), servers.clone());
+    world.create(SHOW).await;
+    world.verb(RoomState::Open).await;
+    let mut left_behind = World::with(reaches(direct.shows), servers.all[0].clone());
+    left_behind.admitter.step().await;
+
+    servers.fails_over();
+    assert_eq!(is_whole(&mut world).await, Generation(2));
+    both_step(&mut left_behind, &mut world, LOOK).await;
+    is_away.store(true, Ordering::SeqCst);
+    both_step(&mut left_behind, &mut world, DOUBT).await;
+    is_away.store(false, Ordering::SeqCst);
+    both_step(&mut left_behind, &mut world, LOOK).await;
+    assert_eq!(life(&world).await, (Generation(2), Generation(2)));
 }

@@ -8,7 +8,7 @@ use catraca::base::ids::{
 };
 use catraca::base::time::{Clock, SystemClock};
 use catraca::show::settings::Settings;
-use catraca::show::{Change, Checkpoint, FinishedMend, LedgerRow, Show, Store};
+use catraca::show::{Change, Checkpoint, Kept, LedgerRow, Loss, Show, Store};
 
 use crate::model::world::at;
 use crate::support::database::{self, on_every_database};
@@ -19,7 +19,7 @@ on_every_database! {
     old_rows_are_refused,
     a_page_is_kept_whole_or_not_at_all,
     a_checkpoint_says_that_a_room_is_whole,
-    the_first_word_of_a_finished_mend_stays,
+    what_was_lost_is_kept_before_a_room_is_opened,
 }
 
 /// Shows in a database.
@@ -88,12 +88,11 @@ fn checkpoint(generation: u64) -> Checkpoint {
     }
 }
 
-fn finished(generation: u64) -> FinishedMend {
-    FinishedMend {
+fn lost(generation: u64, found_at: i64) -> Loss {
+    Loss {
         edition: Edition(1),
         generation: Generation(generation),
-        copied_at: at(1_000),
-        found_at: at(1_700),
+        found_at: at(found_at),
     }
 }
 
@@ -135,7 +134,7 @@ async fn old_rows_are_refused(world: World) {
             .await
             .unwrap()
     );
-    shows.end_mend(&show(), &finished(1)).await.unwrap();
+    shows.end_mend(&show(), Generation(1)).await.unwrap();
     assert!(append(1, &[row(1, 1), row(1, 2)]).await);
     assert!(
         shows
@@ -157,7 +156,7 @@ async fn old_rows_are_refused(world: World) {
     assert!(!append(2, &[row(1, 4)]).await, "who is overtaken");
     assert!(append(3, &[row(1, 4)]).await);
     assert!(!append(3, &[row(2, 1)]).await, "nobody finished that room");
-    shows.end_mend(&show(), &finished(3)).await.unwrap();
+    shows.end_mend(&show(), Generation(3)).await.unwrap();
     assert!(!append(3, &[row(1, 5)]).await, "the mend is over");
     let after = (Generation(0), 0);
     let rows = shows.ledger(&show(), Edition(1), after, 9).await.unwrap();
@@ -186,7 +185,7 @@ async fn a_page_is_kept_whole_or_not_at_all(world: World) {
     let shows = &*world.shows;
     let seen = seen(shows).await;
     assert!(shows.begin_mend(&seen, Number(100)).await.unwrap());
-    shows.end_mend(&show(), &finished(1)).await.unwrap();
+    shows.end_mend(&show(), Generation(1)).await.unwrap();
     let append = async |rows: &[LedgerRow]| {
         let id = show();
         let appended = shows.append_ledger(&id, Generation(1), rows);
@@ -219,21 +218,41 @@ async fn a_page_is_kept_whole_or_not_at_all(world: World) {
     assert_eq!(kept().await, expected);
 }
 
-async fn the_first_word_of_a_finished_mend_stays(world: World) {
+async fn what_was_lost_is_kept_before_a_room_is_opened(world: World) {
     let shows = &*world.shows;
-    let born = seen(shows).await;
-    assert!(shows.begin_mend(&born, Number(100)).await.unwrap());
-    let later = FinishedMend {
-        found_at: at(9_999),
-        ..finished(1)
+    let begin = async || {
+        let seen = seen(shows).await;
+        let ceiling = Number(seen.ceiling.0 + 100);
+        assert!(shows.begin_mend(&seen, ceiling).await.unwrap());
     };
-    shows.end_mend(&show(), &finished(2)).await.unwrap();
-    assert_eq!(seen(shows).await.mended, Generation(0), "of no mend begun");
-    for mend in [finished(1), later] {
-        shows.end_mend(&show(), &mend).await.unwrap();
-    }
-    assert_eq!(seen(shows).await.mended, Generation(1));
-    let mends = "select generation, copied_at_ms, found_at_ms from room_mends";
+    let keep = async |generation, found_at| {
+        let loss = lost(generation, found_at);
+        shows.keep_loss(&show(), &loss).await.unwrap()
+    };
+    // Two menders die before they are so far: what comes then is the first life all the same.
+    begin().await;
+    begin().await;
+    assert_eq!(keep(1, 500).await, Kept::Overtaken);
+    assert_eq!(keep(3, 500).await, Kept::Overtaken, "nobody has begun it");
+    assert_eq!(keep(2, 500).await, Kept::First);
+    assert_eq!(keep(2, 600).await, Kept::First, "its answer was lost");
+    assert_eq!(seen(shows).await.mended, Generation(0), "not for that");
+    // Whether that room was opened nobody has said. The next mender must think so.
+    begin().await;
+    assert_eq!(keep(3, 1_700).await, Kept::Later);
+    shows.end_mend(&show(), Generation(4)).await.unwrap();
+    shows.end_mend(&show(), Generation(2)).await.unwrap();
+    let mended = seen(shows).await.mended;
+    assert_eq!(mended, Generation(0), "neither is the mend under way");
+    shows.end_mend(&show(), Generation(3)).await.unwrap();
+    assert_eq!(seen(shows).await.mended, Generation(3));
+    shows.checkpoint(&show(), &checkpoint(3)).await.unwrap();
+    begin().await;
+    assert_eq!(keep(4, 2_400).await, Kept::Later);
+    assert_eq!(keep(4, 9_999).await, Kept::Later);
+
+    let mends = "select generation, copied_at_ms, found_at_ms from room_mends order by 1";
     let mends: Vec<(i64, i64, i64)> = database::all(&world.database, mends).await;
-    assert_eq!(mends, [(1, 1_000, 1_700)]);
+    // A birth has lost nothing; a later life what was done since its ledger was copied.
+    assert_eq!(mends, [(2, 500, 500), (3, 600, 1_700), (4, 2_000, 2_400)]);
 }

@@ -33,6 +33,7 @@ mod orders_slow;
 mod orders_texts;
 mod payment_provider;
 mod postgres;
+mod postgres_seats;
 mod postgres_units;
 mod provider;
 pub(crate) mod room;

@@ -168,6 +168,30 @@ fn an_operator_overrules_a_stock_for_good() {
     });
 }
 
+/// A later word of the shop overrules the operator: at once, or as soon as the room is open again.
+#[test]
+fn the_shop_has_the_last_word() {
+    on_both(|mut twins| {
+        let none_left = |version| Command::Stock(stock(version, 0, 0));
+        twins.say(&none_left(1)).unwrap();
+        twins.configure(Some(RoomState::Open)).unwrap();
+        twins.say(&Command::Tick(tick(1))).unwrap();
+        assert_eq!(twins.room.facts().state, RoomState::Open, "overruled");
+        twins.say(&none_left(2)).unwrap();
+        assert_eq!(twins.room.facts().state, RoomState::SoldOut);
+        twins.compare().unwrap();
+
+        twins.configure(Some(RoomState::Open)).unwrap();
+        twins.configure(Some(RoomState::Paused)).unwrap();
+        twins.say(&none_left(3)).unwrap();
+        twins.configure(Some(RoomState::Open)).unwrap();
+        assert_eq!(twins.room.facts().state, RoomState::Open);
+        twins.say(&Command::Tick(tick(1))).unwrap();
+        assert_eq!(twins.room.facts().state, RoomState::SoldOut);
+        twins.compare().unwrap();
+    });
+}
+
 /// SQL knew nothing of the draw at the first loss and has it at the second: its empty places are no gap.
 #[test]
 fn a_gap_inside_a_draw_is_none() {

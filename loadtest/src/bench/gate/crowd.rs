@@ -106,6 +106,17 @@ pub(super) fn middles(turns: &[Vec<f64>]) -> Vec<f64> {
         .collect()
 }
 
+/// What all processes of a side need together.
+pub(super) fn sum(parts: &[f64]) -> f64 {
+    parts.iter().sum()
+}
+
+/// What they need one by one: the door, and Redis behind it.
+pub(super) fn apart(parts: &[f64]) -> String {
+    let parts: Vec<String> = parts.iter().map(|part| format!("{part:.1}")).collect();
+    parts.join(" and ")
+}
+
 #[expect(clippy::cast_precision_loss, reason = "a count of operations")]
 fn micros(spent: Duration, count: usize) -> f64 {
     spent.as_secs_f64() * 1e6 / count.max(1) as f64

@@ -2,15 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::bench::gate::crowd::{Side, TURNS, middles, over_and_over};
+use crate::bench::gate::crowd::{Side, TURNS, apart, middles, over_and_over, sum};
 use crate::bench::gate::peers::Nginx;
-use crate::bench::gate::{SHOP, Site, fans};
+use crate::bench::gate::{SHOP, Site, fans, row};
 use crate::bench::system::NAIVE;
 use crate::bench::table::{Must, Row};
 
 /// Everybody is called at once, and stays inside for as long as the bench takes.
 const SETTINGS: &str = r#"{"name": "Bench", "rate": 5000, "stock_guard": false,
     "ticket_ttl_ms": 900000, "waiting_max": 20000000}"#;
+
+/// What is told of each door.
+const UNIT: &str = "µs of CPU a request";
 
 /// The doors to the shop.
 struct Doors {
@@ -100,31 +103,11 @@ fn together(first: &[f64], later: &[f64], uses: usize) -> Vec<f64> {
         .collect()
 }
 
-fn row(number: u8, what: &str, (ours, peer): (f64, f64), must: Must, note: String) -> Row {
-    Row {
-        number,
-        what: what.to_owned(),
-        ours,
-        peer,
-        ratio: peer / ours,
-        unit: "µs of CPU a request",
-        must,
-        note,
-    }
-}
-
-/// A row whose peer is not there.
-fn missing(number: u8, what: &str, ours: f64, error: &anyhow::Error) -> Row {
-    let note = format!("peer missing: {error:#}");
-    row(number, what, (ours, f64::NAN), Must::Nothing, note)
-}
-
 /// Row 7, and what is told beside it.
 fn forwarding(site: &Site<'_>, doors: &Doors, turns: &Turns) -> Vec<Row> {
     let (ours, plain) = (middles(&turns.ours), middles(&turns.plain)[0]);
     let first = middles(&turns.first);
-    let apart =
-        |parts: &[f64]| format!("door and Redis apart: {:.1} and {:.1}", parts[0], parts[1]);
+    let apart = |parts: &[f64]| format!("door and Redis apart: {}", apart(parts));
     let note = format!(
         "{} tickets, {} uses each; {}; ours: limits, signature (once), pass, liveness in Redis \
          (batched, reused ≤ 500 ms), headers, assertion; peer: nginx proxy_pass alone",
@@ -132,53 +115,51 @@ fn forwarding(site: &Site<'_>, doors: &Doors, turns: &Turns) -> Vec<Row> {
         site.scale.uses,
         apart(&ours)
     );
-    let pair = (sum(&ours), plain);
-    let what = "the same beside haproxy";
+    let beside_haproxy = |peer| {
+        let note = "peer: haproxy, one thread, no check".to_owned();
+        let what = ("the same beside haproxy", UNIT);
+        row(7, what, (sum(&ours), peer), Must::Nothing, note)
+    };
     vec![
-        row(7, "requests past the gate", pair, Must::AtLeast(0.72), note),
         row(
             7,
-            "the first use of a ticket",
+            ("requests past the gate", UNIT),
+            (sum(&ours), plain),
+            Must::AtLeast(0.72),
+            note,
+        ),
+        row(
+            7,
+            ("the first use of a ticket", UNIT),
             (sum(&first), plain),
             Must::Nothing,
             apart(&first),
         ),
         match &doors.haproxy {
-            Ok(_) => {
-                let pair = (sum(&ours), middles(&turns.haproxy)[0]);
-                let note = "peer: haproxy, one thread, no check".to_owned();
-                row(7, what, pair, Must::Nothing, note)
-            }
-            Err(error) => missing(7, what, sum(&ours), error),
+            Ok(_) => beside_haproxy(middles(&turns.haproxy)[0]),
+            Err(why) => beside_haproxy(f64::NAN).without_peer(why),
         },
     ]
 }
 
 /// Row 8, and the same without Redis.
 fn checked(doors: &Doors, turns: &Turns) -> Vec<Row> {
-    let what = "requests past a ticket check";
+    let note = "peer: nginx and Lua, HMAC-SHA-1 of a cookie, one ZSCORE a request by a pooled \
+                connection, proxy_pass; no limits";
     let ours = middles(&turns.ours);
-    if let Err(error) = &doors.handmade {
-        return vec![missing(8, what, sum(&ours), error)];
+    let with_redis = |peer| {
+        let what = ("requests past a ticket check", UNIT);
+        let pair = (sum(&ours), peer);
+        row(8, what, pair, Must::AtLeast(1.3), note.to_owned())
+    };
+    if let Err(why) = &doors.handmade {
+        return vec![with_redis(f64::NAN).without_peer(why)];
     }
     let handmade = middles(&turns.handmade);
-    let note = "peer: nginx and Lua, HMAC-SHA-1 of a cookie, one ZSCORE a request by a pooled \
-                connection, proxy_pass; no limits"
-        .to_owned();
     let alone = "the same without Redis on either side".to_owned();
-    let pair = (sum(&ours), sum(&handmade));
+    let (what, pair) = (("the doors alone", UNIT), (ours[0], handmade[0]));
     vec![
-        row(8, what, pair, Must::AtLeast(1.3), note),
-        row(
-            8,
-            "the doors alone",
-            (ours[0], handmade[0]),
-            Must::Nothing,
-            alone,
-        ),
+        with_redis(sum(&handmade)),
+        row(8, what, pair, Must::Nothing, alone),
     ]
-}
-
-fn sum(parts: &[f64]) -> f64 {
-    parts.iter().sum()
 }

@@ -5,13 +5,10 @@ use std::sync::Arc;
 
 use anyhow::ensure;
 
-use crate::bench::gate::{JOINS, LINE, Site, fans, gateway};
+use crate::bench::gate::{LINE, Site, fans, gateway};
 use crate::bench::http::Connection;
 use crate::bench::machine::memory;
 use crate::bench::table::{Must, Row};
-
-/// Connections that are opened at once.
-const AT_ONCE: usize = 100;
 
 pub(super) fn rows(site: &Site<'_>) -> anyhow::Result<Vec<Row>> {
     if !site.wants(15) {
@@ -19,11 +16,6 @@ pub(super) fn rows(site: &Site<'_>) -> anyhow::Result<Vec<Row>> {
     }
     // Processes of their own: memory that earlier rows have freed would be taken again unseen.
     let fresh = gateway(site.args, &site.room, site.folder, &site.shop)?;
-    if !site.wants(3) && !site.wants(5) && !site.wants(6) {
-        let settings = r#"{"name": "Bench", "rate": 1, "waiting_max": 20000000}"#;
-        site.admitter.create(LINE, settings)?;
-        site.admitter.create(JOINS, settings)?;
-    }
     fresh.wait_for_show(LINE)?;
     let count = site.scale.idle;
     let waiting = fans::waiting(fresh.door, LINE, count);
@@ -62,13 +54,11 @@ fn held(
 /// A connection for each poll, which has been answered.
 async fn open(door: SocketAddr, polls: &[Vec<u8>]) -> anyhow::Result<Vec<Connection>> {
     let mut open = Vec::with_capacity(polls.len());
-    for some in polls.chunks(AT_ONCE) {
-        for poll in some {
-            let mut connection = Connection::open(door).await?;
-            let (status, _) = connection.ask(poll).await?;
-            ensure!(status == 200, "a poll is answered {status}");
-            open.push(connection);
-        }
+    for poll in polls {
+        let mut connection = Connection::open(door).await?;
+        let (status, _) = connection.ask(poll).await?;
+        ensure!(status == 200, "a poll is answered {status}");
+        open.push(connection);
     }
     Ok(open)
 }

@@ -21,14 +21,19 @@ use tokio::runtime::Runtime;
 use crate::bench::gate::peers::{Nginx, Peers};
 use crate::bench::machine;
 use crate::bench::system::{Role, RoomServer};
-use crate::bench::table::{Row, Table, machine_of};
+use crate::bench::table::{Must, Row, Table, expect_known, machine_of};
 
+/// The rows that are measured here.
+const ROWS: [u8; 6] = [3, 5, 6, 7, 8, 15];
 /// The show whose fans stand in line, and poll.
 const LINE: &str = "bench-line";
 /// The show that fans join while it is measured.
 const JOINS: &str = "bench-joins";
 /// The show that calls its fans, and opens the shop.
 const SHOP: &str = "bench-shop";
+
+/// Settings of both: fans join and wait.
+const WAITING: &str = r#"{"name": "Bench", "rate": 1, "waiting_max": 20000000}"#;
 
 /// Words of `loadtest bench gate`.
 #[derive(Debug, Args)]
@@ -48,13 +53,8 @@ pub struct GateArgs {
     /// haproxy, for information.
     #[arg(long, value_name = "FILE", default_value = "/usr/sbin/haproxy")]
     pub haproxy: PathBuf,
-    /// Only these rows.
-    #[arg(
-        long,
-        value_name = "ROW",
-        value_delimiter = ',',
-        default_value = "3,5,6,7,8,15"
-    )]
+    /// These rows only, by their numbers in docs/performance.md, as in 7,8.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = ROWS)]
     pub rows: Vec<u8>,
     /// Where the table goes as JSON.
     #[arg(long, value_name = "FILE")]
@@ -135,6 +135,7 @@ impl Site<'_> {
 /// # Errors
 /// Something that is needed is missing, or did not do what it was asked.
 pub fn run(args: &GateArgs) -> anyhow::Result<String> {
+    expect_known(&args.rows, &ROWS)?;
     machine::pin_self()?;
     let folder = std::env::temp_dir().join(format!("catraca-bench-gate-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
@@ -170,6 +171,10 @@ fn measure(args: &GateArgs, folder: &Path) -> anyhow::Result<Table> {
         room,
         shop,
     };
+    for show in [LINE, JOINS] {
+        site.admitter.create(show, WAITING)?;
+        site.gateway.wait_for_show(show)?;
+    }
     let mut rows: Vec<Row> = Vec::new();
     rows.extend(open::rows(&site)?);
     rows.extend(gated::rows(&site)?);
@@ -180,6 +185,26 @@ fn measure(args: &GateArgs, folder: &Path) -> anyhow::Result<Table> {
         machine: machine_of(),
         rows,
     })
+}
+
+/// A row that tells how much less CPU we need for the same.
+fn row(
+    number: u8,
+    (what, unit): (&str, &'static str),
+    (ours, peer): (f64, f64),
+    must: Must,
+    note: String,
+) -> Row {
+    Row {
+        number,
+        what: what.to_owned(),
+        ours,
+        peer,
+        ratio: peer / ours,
+        unit,
+        must,
+        note,
+    }
 }
 
 /// A gateway before the shop.

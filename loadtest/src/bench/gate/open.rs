@@ -3,14 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::bench::gate::crowd::{Side, Write, medians, over_and_over};
-use crate::bench::gate::{JOINS, LINE, Site, fans};
+use crate::bench::gate::crowd::{Side, Write, apart, medians, over_and_over, sum};
+use crate::bench::gate::{JOINS, LINE, Site, fans, row};
 use crate::bench::http::Connection;
 use crate::bench::system::NAIVE;
 use crate::bench::table::{Must, Row};
 
-/// Settings of both shows: fans join and wait.
-const SETTINGS: &str = r#"{"name": "Bench", "rate": 1, "waiting_max": 20000000}"#;
 /// The head of nginx's answers: `Server`, `Date`, `Content-Type`, `Content-Length`, `Connection`.
 const NGINX_HEAD_BYTES: usize = 147;
 
@@ -19,10 +17,6 @@ pub(super) fn rows(site: &Site<'_>) -> anyhow::Result<Vec<Row>> {
         return Ok(Vec::new());
     }
     let gateway = site.gateway.door;
-    for show in [LINE, JOINS] {
-        site.admitter.create(show, SETTINGS)?;
-        site.gateway.wait_for_show(show)?;
-    }
     let waiting = fans::waiting(gateway, LINE, site.scale.pollers);
     let polls = over_and_over(&site.runtime.block_on(waiting)?);
     let joins: Write = Arc::new(|_, out| {
@@ -63,8 +57,10 @@ pub(super) fn rows(site: &Site<'_>) -> anyhow::Result<Vec<Row>> {
         }
         let spent = medians(&site.runtime, &sides, site.scale.joins)?;
         rows.push(row5(spent[0][0], spent[1][0]));
-        let missing = handmade.err().map(|error| format!("{error:#}"));
-        rows.push(row6(&spent[0], spent.get(2), missing));
+        rows.push(match handmade {
+            Ok(_) => row6(&spent[0], &spent[2]),
+            Err(why) => row6(&spent[0], &[]).without_peer(&why),
+        });
     }
     Ok(rows)
 }
@@ -79,60 +75,32 @@ async fn bytes_of_answer(door: SocketAddr, write: &Write) -> anyhow::Result<usiz
 }
 
 fn row3(ours: f64, peer: f64) -> Row {
-    Row {
-        number: 3,
-        what: "status polls of fans in line, pass checked".to_owned(),
-        ours,
-        peer,
-        ratio: peer / ours,
-        unit: "µs of the door's CPU a poll",
-        must: Must::AtLeast(0.75),
-        note:
-            "ours: limits by prefix and fan, the pass's HMAC, position and ETA from the board in \
-               memory; peer: nginx `return 200` of as many bytes"
-                .to_owned(),
-    }
+    let note = "ours: limits by prefix and fan, the pass's HMAC, position and ETA from the board in \
+                memory; peer: nginx `return 200` of as many bytes";
+    let what = "status polls of fans in line, pass checked";
+    let what = (what, "µs of the door's CPU a poll");
+    row(3, what, (ours, peer), Must::AtLeast(0.75), note.to_owned())
 }
 
 fn row5(ours: f64, peer: f64) -> Row {
-    Row {
-        number: 5,
-        what: "joins".to_owned(),
-        ours,
-        peer,
-        ratio: peer / ours,
-        unit: "µs of the door's CPU a join",
-        must: Must::AtLeast(0.5),
-        note: "ours: limits, a new fan, a part of one script call in Redis, position and ETA, a \
-               signed pass; peer: nginx `return 201` of as many bytes"
-            .to_owned(),
-    }
+    let note = "ours: limits, a new fan, a part of one script call in Redis, position and ETA, a \
+                signed pass; peer: nginx `return 201` of as many bytes";
+    let what = ("joins", "µs of the door's CPU a join");
+    row(5, what, (ours, peer), Must::AtLeast(0.5), note.to_owned())
 }
 
-fn row6(ours: &[f64], handmade: Option<&Vec<f64>>, missing: Option<String>) -> Row {
-    let sum = |parts: &[f64]| parts.iter().sum::<f64>();
-    let peer = handmade.map_or(f64::NAN, |parts| sum(parts));
-    let parts = |parts: &[f64]| match parts {
-        [door, redis] => format!("{door:.1} and {redis:.1}"),
-        _ => String::new(),
-    };
-    let note = match (handmade, missing) {
-        (Some(handmade), _) => format!(
-            "door and Redis apart: ours {}, peer {}; peer: nginx and Lua, one EVALSHA (ZSCORE, INCR, \
-             ZADD) a join by a pooled connection, a cookie signed with HMAC-SHA-1, no limits",
-            parts(ours),
-            parts(handmade)
-        ),
-        (None, missing) => format!("peer missing: {}", missing.unwrap_or_default()),
-    };
+/// The one row that tells how much of the peer's CPU we need.
+fn row6(ours: &[f64], handmade: &[f64]) -> Row {
+    let note = format!(
+        "door and Redis apart: ours {}, peer {}; peer: nginx and Lua, one EVALSHA (ZSCORE, INCR, \
+         ZADD) a join by a pooled connection, a cookie signed with HMAC-SHA-1, no limits",
+        apart(ours),
+        apart(handmade)
+    );
+    let pair = (sum(ours), sum(handmade));
+    let what = ("joins, Redis included", "µs of door and Redis CPU a join");
     Row {
-        number: 6,
-        what: "joins, Redis included".to_owned(),
-        ours: sum(ours),
-        peer,
-        ratio: sum(ours) / peer,
-        unit: "µs of door and Redis CPU a join",
-        must: Must::AtMost(0.55),
-        note,
+        ratio: pair.0 / pair.1,
+        ..row(6, what, pair, Must::AtMost(0.55), note)
     }
 }

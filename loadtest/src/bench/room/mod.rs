@@ -14,12 +14,12 @@ mod wire;
 
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Args;
 
 use crate::bench::machine;
 use crate::bench::system::{Program, Role, RoomServer};
-use crate::bench::table::{Table, machine_of};
+use crate::bench::table::{Table, expect_known, machine_of};
 
 /// The rows that are measured here. The first is of a draw, and no row of the design.
 const ROWS: [u8; 7] = [draw::ROW, 1, 2, 4, 9, 10, 12];
@@ -104,9 +104,7 @@ impl Stage<'_> {
 /// Something that is needed is missing, or did not do what it was asked.
 pub fn run(args: &RoomArgs) -> anyhow::Result<String> {
     let scale = Scale::of(args);
-    if let Some(row) = args.rows.iter().find(|row| !ROWS.contains(row)) {
-        bail!("row {row} is not measured here; those that are: {ROWS:?}");
-    }
+    expect_known(&args.rows, &ROWS)?;
     let program = Program {
         catraca: args.catraca.clone(),
         join: std::fs::read_to_string(&args.join)

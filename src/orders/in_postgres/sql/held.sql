@@ -6,8 +6,8 @@ with
       where fan = $1 and route = $2 and key = $3 and in_flight_until_ms = $4 and status is null
       for update) as yes),
   live as materialized (
-    select count(*) = $8 as yes from holds
-    where ticket_id = $9 and state = 'live' and expires_at_ms > $10),
+    select count(*) filter (where $10 < expires_at_ms) = $8 as yes from holds
+    where ticket_id = $9 and state = 'live'),
   chosen as materialized (
     select seat from seats where show = $11 and seat = any($12) and state = 'free'
       and (select mine.yes and live.yes from mine, live)

@@ -10,7 +10,7 @@ use catraca::room::model::command::{Command, Outcome};
 use catraca::room::{self, StoreError as RoomError};
 use catraca::show::draw::{DrawFact, Entered};
 use catraca::show::settings::Settings;
-use catraca::show::{Change, Checkpoint, FinishedMend, LedgerRow, Put, Show, Store, StoreError};
+use catraca::show::{Change, Checkpoint, Kept, LedgerRow, Loss, Put, Show, Store, StoreError};
 use tokio::sync::Notify;
 
 /// What becomes of a mender: after so many steps of a mend it takes no other.
@@ -141,9 +141,14 @@ impl Store for Sql {
         self.there()?.begin_mend(seen, ceiling).await
     }
 
-    async fn end_mend(&self, show: &ShowId, mend: &FinishedMend) -> Result<(), StoreError> {
+    async fn keep_loss(&self, show: &ShowId, loss: &Loss) -> Result<Kept, StoreError> {
         self.step().await;
-        self.there()?.end_mend(show, mend).await
+        self.there()?.keep_loss(show, loss).await
+    }
+
+    async fn end_mend(&self, show: &ShowId, generation: Generation) -> Result<(), StoreError> {
+        self.step().await;
+        self.there()?.end_mend(show, generation).await
     }
 
     async fn raise_ceiling(

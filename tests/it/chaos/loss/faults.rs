@@ -37,8 +37,8 @@ pub(crate) enum Fault {
 
 /// Joins that are answered and then lost.
 const LAST_JOINS: usize = 1_000;
-/// Steps of a mend here: raise, begin, copy, read twice, fold, finish, say so.
-const MEND_STEPS: usize = 8;
+/// Steps of a mend here: raise, begin, copy, read twice, fold, say what was lost, finish, say so.
+const MEND_STEPS: usize = 9;
 /// Where something is left to copy, two of its steps are to append it, and to ask for more.
 const COPY_STEPS: std::ops::RangeInclusive<usize> = 3..=4;
 

@@ -6,7 +6,7 @@
 
 mod crowd;
 mod fans;
-mod fate;
+pub(crate) mod fate;
 mod faults;
 mod place;
 mod sale;
@@ -54,7 +54,7 @@ const ROWS: &[Row] = &[
     Row(Fault::OldReplica, &REDIS, 3, Left::Nothing),
     Row(Fault::GatewayKilled, &REDIS, 2, Left::Nothing),
     Row(Fault::SqlStopped, &REDIS, 2, Left::Nothing),
-    Row(Fault::MenderKilled, &REDIS, 19, Left::Nothing),
+    Row(Fault::MenderKilled, &REDIS, 21, Left::Nothing),
     Row(Fault::TwoMenders, &REDIS, 3, Left::Nothing),
 ];
 

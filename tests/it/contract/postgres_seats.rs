@@ -1,0 +1,143 @@
+//! How PostgreSQL finds seats for a hold: by the indexes that are meant, and from where they are free.
+
+use catraca::orders::rules::hold::Wish;
+use sqlx::{AssertSqlSafe, Connection, PgConnection, Row};
+
+use crate::contract::shop::Shop;
+use crate::contract::shop_home::Home;
+use crate::support::postgres;
+
+/// Seats that a look for neighbours goes through, in blocks of so many.
+const LOOKED_AT: u32 = 2_048;
+const BLOCK: u32 = 32;
+
+/// Somebody else has every block within sight for a moment: whoever meets that looks on behind them, and
+/// the next one finds what was free all the time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_loses_a_race_for_seats_leaves_them_to_the_next() {
+    let Some(home) = Home::postgres().await else {
+        return;
+    };
+    let shop = Shop::open(&home, &[("B", LOOKED_AT + 100, true)]).await;
+    let Home::Postgres(url) = &home else {
+        unreachable!("it was asked for");
+    };
+    let mut other = postgres::connect(url).await;
+    let mut others = other.begin().await.unwrap();
+    for low in (0..LOOKED_AT).step_by(BLOCK as usize) {
+        let lock = "select pg_advisory_xact_lock(hashtextextended($1, 0))";
+        let name = format!("section {} B {low}", shop.show);
+        let lock = sqlx::query(lock).bind(name);
+        lock.execute(&mut *others).await.unwrap();
+    }
+    let behind = shop.hold(1, 2).await.unwrap();
+    assert_eq!(behind.seats, ["B-2049", "B-2050"]);
+    others.rollback().await.unwrap();
+    let next = shop.hold(2, 2).await.unwrap();
+    assert_eq!(next.seats, ["B-1", "B-2"]);
+
+    // Where there really are none together, it is remembered that there are none.
+    let odd = (3..=LOOKED_AT).step_by(2).map(|n| format!("B-{n}"));
+    for (seats, fan) in odd.collect::<Vec<_>>().chunks(8).zip(10..) {
+        let wish = Wish::Named(seats.to_vec());
+        shop.hold_wish(fan, wish).await.unwrap();
+    }
+    let third = shop.hold(3, 2).await.unwrap();
+    assert_eq!(third.seats, ["B-2051", "B-2052"]);
+}
+
+/// What a hold reads and writes.
+const STATEMENTS: [&str; 4] = [
+    include_str!("../../../src/orders/in_postgres/sql/hold_facts.sql"),
+    include_str!("../../../src/orders/in_postgres/sql/section_facts.sql"),
+    include_str!("../../../src/orders/in_postgres/sql/best_facts.sql"),
+    include_str!("../../../src/orders/in_postgres/sql/held.sql"),
+];
+/// What each table is found by there, and nothing else.
+const INDEXES: [(&str, &[&str]); 3] = [
+    ("holds", &["holds_by_ticket"]),
+    ("orders", &["orders_ticket_id"]),
+    ("seats", &["seats_by_state", "seats_pkey"]),
+];
+
+/// A sale under way, larger than anybody would read for one hold.
+const SALE: &str = "
+    alter table holds set (autovacuum_enabled = off);
+    alter table orders set (autovacuum_enabled = off);
+    alter table seats set (autovacuum_enabled = off);
+    insert into sections values ('show', 'B', 0, true, 100, 'BRL'), ('show', 'C', 1, true, 100, 'BRL');
+    insert into seats select 'show', 'B', n, 'B-' || n, 'free', null from generate_series(1, 20000) n;
+    insert into holds select 'h' || n, 'show', 'f' || n, 't' || n, '[]', 100, 'BRL',
+      case when n % 3 = 0 then 'live' else 'ordered' end, 1800000000000 + n, 0, 1
+      from generate_series(1, 20000) n;
+    insert into orders select 'o' || n, 'h' || n, 'show', 'f' || n, 't' || n, '', '', '[]', 100, 'BRL',
+      'confirmed', null, 0, 0, 0, 1 from generate_series(1, 10000) n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_finds_what_it_needs_by_the_indexes_that_are_meant() {
+    let Some(url) = postgres::database().await else {
+        return;
+    };
+    let mut db = postgres::connect(&url).await;
+    for (what, statement) in [
+        ("nothing is there", "select"),
+        ("never analysed", SALE),
+        ("analysed", "analyze"),
+    ] {
+        postgres::execute(&mut db, statement).await;
+        for mode in ["force_custom_plan", "force_generic_plan"] {
+            let set = format!("set plan_cache_mode = {mode}");
+            postgres::execute(&mut db, &set).await;
+            for statement in STATEMENTS {
+                let plan = plan(&mut db, statement).await;
+                for (table, indexes) in INDEXES {
+                    let found = indexes_of(&plan, table);
+                    let as_meant = found.iter().all(|index| indexes.contains(index));
+                    let is_asked = statement.contains(&format!("from {table}"));
+                    assert!(
+                        as_meant && found.is_empty() != is_asked,
+                        "{what}, {mode}: {table}: {found:?}\n{plan}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// How the server would carry out a statement, whatever its parameters.
+async fn plan(db: &mut PgConnection, statement: &str) -> String {
+    let numbers = statement.split('$').skip(1).filter_map(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_digit());
+        rest[..end.unwrap_or(rest.len())].parse::<usize>().ok()
+    });
+    let count = numbers.max().unwrap();
+    postgres::execute(db, &format!("prepare meant as {statement}")).await;
+    let types = "select parameter_types::text[] from pg_prepared_statements where name = 'meant'";
+    let types: Vec<String> = sqlx::query_scalar(types).fetch_one(&mut *db).await.unwrap();
+    assert_eq!(types.len(), count);
+    let any = |kind: &String| if kind.ends_with("[]") { "'{1}'" } else { "'1'" };
+    let values: Vec<&str> = types.iter().map(any).collect();
+    let explain = format!("explain (costs off) execute meant ({})", values.join(", "));
+    let lines = sqlx::query(AssertSqlSafe(explain)).fetch_all(&mut *db);
+    let lines = lines.await.unwrap();
+    postgres::execute(db, "deallocate meant").await;
+    let lines: Vec<String> = lines.iter().map(|line| line.get(0)).collect();
+    lines.join("\n")
+}
+
+/// The indexes by which a plan reads a table; the table's own name where it reads all of it.
+fn indexes_of<'a>(plan: &'a str, table: &'a str) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    for line in plan.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        for pair in words.windows(4) {
+            match pair {
+                ["Seq", "Scan", "on", name] if *name == table => found.push(table),
+                ["Scan", "using", index, "on"] if index.starts_with(table) => found.push(index),
+                ["Index", "Scan", "on", index] if index.starts_with(table) => found.push(index),
+                _ => {}
+            }
+        }
+    }
+    found
+}
