@@ -2,8 +2,8 @@
 //
 // The page lives on the board, which a CDN serves: it subtracts, and asks `status` only when its
 // place is reached, after a long sleep, and after the room's data was lost. `step` does what is due
-// and says when it wants to be called again; it may be called at any time. The clock is asked whenever
-// a time is needed: an answer, or a sum, may have taken seconds.
+// and says when it wants to be called again; it may be called at any time. Answers and sums may take
+// seconds, so whoever needs the time asks the clock.
 
 import {
   backoffMs, eta, isOlder, jitter, joinable, position, returnAfterMs, sameLine,
@@ -14,20 +14,21 @@ const IDLE_MS = 60_000;
 
 export class Visit {
   /**
-   * @param api `board()`, `join(key, proof)`, `status(pass, serving)`, `leave(pass)`: each answers
+   * Is given:
+   * - api `board()`, `join(key, proof)`, `status(pass, serving)`, `leave(pass)`: each answers
    *   `{status, body, retryAfterMs}` and throws where there is no connection
-   * @param memory `load()` and `save(object)`: outlives the page, shared by its tabs
-   * @param clock milliseconds that never go back
-   * @param random a number from 0 to 1
-   * @param newKey a new Idempotency-Key
-   * @param alone runs a function while no other tab does
-   * @param drawing loads `draw.js`, which few shows need
-   * @param answering works the answer to a challenge out; throws where it cannot
-   * @param pause lets the page do something else
+   * - memory `load()` and `save(object)`: outlives the page, shared by its tabs
+   * - clock milliseconds that never go back
+   * - random a number from 0 to 1
+   * - newKey a new Idempotency-Key
+   * - alone runs a function while no other tab does
+   * - drawing loads `draw.js`, which few shows need
+   * - answering works the answer to a challenge out; throws where it cannot
+   * - pause lets the page do something else
    */
-  constructor({ api, memory, clock, random, newKey, alone, drawing, answering, pause }) {
-    Object.assign(this, { api, memory, clock, random, newKey, alone, drawing, answering, pause });
-    this.me = memory.load();
+  constructor(given) {
+    Object.assign(this, given);
+    this.me = this.memory.load();
     this.board = null; // the newest one seen
     this.opensAt = null;
     this.answer = null; // the last word of `status`, where it was admitted or standby

@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
 use crate::base::ids::ShowId;
 use crate::base::limits::SELLER_PAUSE_MS;
@@ -47,6 +48,8 @@ struct Shop {
     known: Mutex<Known>,
     /// Whether its keys are being read.
     is_read: watch::Sender<bool>,
+    /// Who reads them.
+    reader: TaskTracker,
 }
 
 #[derive(Debug, Default)]
@@ -73,6 +76,7 @@ impl Accounts {
                 source,
                 known: Mutex::default(),
                 is_read,
+                reader: TaskTracker::new(),
             }),
         }
     }
@@ -173,10 +177,10 @@ impl Shop {
             known.asked_at = Some(asked_at);
         }
         let shop = Arc::clone(self);
-        tokio::spawn(async move {
+        drop(self.reader.spawn(async move {
             let reading = Reading(shop);
             reading.0.read(asked_at).await;
-        });
+        })); // it goes on without its handle
     }
 
     async fn read(&self, read_at: Instant) {
