@@ -341,10 +341,12 @@ mod tests {
         }
         assert_eq!(asked(), 2);
         *shop.says.lock().unwrap() = Some(new_set);
-        let waits = tokio::spawn(async move { accounts.account(&new_token, &show, now).await });
-        tokio::time::sleep(moment).await;
-        shop.answers.add_permits(1);
-        assert_eq!(waits.await.unwrap().unwrap().subject, "ana");
+        let answers = async {
+            tokio::time::sleep(moment).await;
+            shop.answers.add_permits(1);
+        };
+        let (waited, ()) = tokio::join!(accounts.account(&new_token, &show, now), answers);
+        assert_eq!(waited.unwrap().subject, "ana");
         assert_eq!(asked(), 2);
     }
 }
