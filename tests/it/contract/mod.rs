@@ -17,6 +17,7 @@ mod mend;
 mod notify;
 mod orders;
 mod orders_api;
+mod orders_called_off;
 mod orders_cancel;
 mod orders_crash;
 mod orders_fire;
