@@ -38,6 +38,7 @@ pub(crate) mod room;
 mod room_batch;
 mod room_in_redis;
 mod room_memory;
+mod rush;
 mod shop;
 mod shop_home;
 mod stock;

@@ -6,6 +6,8 @@
 -- The locks come first: nobody else makes a hold with the ticket, and nobody looks for all seats of the
 -- section. What is read was so before them: held.sql counts the holds again, and a seat that is locked
 -- is still free. $8: where to begin, for the index keeps the traces of all that were sold before it.
+-- Where nothing is free from the first seat on, the row also says what a refusal depends on: a crowd
+-- before an empty section costs one statement each.
 with locks as materialized (
   select pg_advisory_xact_lock(hashtextextended($6, 0)) as ticket,
     pg_advisory_xact_lock_shared(hashtextextended($7, 0)) as section),
@@ -40,6 +42,11 @@ select s.settings, s.cancelled_at_ms is not null as is_cancelled, c.section,
   c.numbered, c.price_minor, c.currency,
   array(select ordinal from next order by ordinal) as free,
   (select low from first) as front, carts.live, carts.ends,
+  case when $8 = 0 and not exists (select from first) then exists (select from seats
+    where show = $1 and section = $4 and state = 'held') end as in_carts,
+  case when $8 = 0 and not exists (select from first) then exists (select from sections c
+    where c.show = $1 and exists (select from seats s
+      where s.show = c.show and s.section = c.section and s.state in ('free', 'held'))) end as is_left,
   exists (select from orders
     where ticket_id = $2 and status in ('pending', 'confirmed')) as ordered
 from shows s left join sections c on c.show = s.show and c.section = $4,
