@@ -124,8 +124,12 @@ impl Archive {
     }
 
     /// Keeps what the room looks like, and with it that everything up to then is copied: the board is
-    /// read first.
-    async fn take_checkpoint(&self, show: &ShowId, edition: Edition) -> Result<Board, VisitError> {
+    /// read first. It is also the last that a leader who goes does.
+    pub(super) async fn take_checkpoint(
+        &self,
+        show: &ShowId,
+        edition: Edition,
+    ) -> Result<Board, VisitError> {
         let board = self.rooms.board(show).await?;
         for _ in 0..=board.uncopied.div_ceil(LEDGER_COPY_MAX) {
             if !self.copy_ledger(show, edition).await? {
@@ -149,7 +153,8 @@ impl Archive {
         Ok(())
     }
 
-    /// Copies one page of the ledger and trims what is copied; whether there may be more.
+    /// Copies one page of the ledger and trims what is copied; whether there may be more. Where SQL does
+    /// not take it, the same page would be the next.
     async fn copy_ledger(&self, show: &ShowId, edition: Edition) -> Result<bool, VisitError> {
         let entries = self.rooms.ledger(show, LEDGER_COPY_MAX).await?;
         let Some(last) = entries.last() else {
@@ -157,20 +162,11 @@ impl Archive {
         };
         let (through, current) = (last.seq, last.generation);
         let rows: Vec<_> = entries.iter().map(|entry| row_of(edition, entry)).collect();
-        if self.shows.append_ledger(show, current, &rows).await? {
-            self.rooms.trim(show, through).await?;
+        if !self.shows.append_ledger(show, current, &rows).await? {
+            return Ok(false);
         }
+        self.rooms.trim(show, through).await?;
         Ok(entries.len() == LEDGER_COPY_MAX)
-    }
-
-    /// Copies the rest of a ledger, for a leader that goes; the room's board.
-    pub(super) async fn finish(
-        &self,
-        show: &ShowId,
-        edition: Edition,
-    ) -> Result<Board, VisitError> {
-        while self.copy_ledger(show, edition).await? {}
-        self.take_checkpoint(show, edition).await
     }
 }
 

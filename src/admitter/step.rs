@@ -203,7 +203,7 @@ impl Admitter {
     /// What a leader does before it goes: copies the rest of the ledger, gives up the lease.
     pub(super) async fn resign(&mut self, show: &Show) {
         let resigned = async {
-            let board = self.archive.finish(&show.id, show.edition).await?;
+            let board = self.archive.take_checkpoint(&show.id, show.edition).await?;
             let tick = Tick {
                 holder: self.holder.clone(),
                 want: 0,

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection, PgPool, Postgres as Db, Transaction};
+use sqlx::{ConnectOptions, Connection, PgPool, Postgres as Db, Row, Transaction};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -108,11 +108,12 @@ impl Postgres {
                 })
             })
             // A cancelled `begin` leaves a transaction open that sqlx does not know of. The start of
-            // a transaction is older than that of the statement only inside one.
+            // a transaction is older than that of the statement only inside one; but a statement that was
+            // prepared begins its own transaction before itself, so this one must not be.
             .after_release(|connection, _| {
                 Box::pin(async move {
-                    let fresh = sqlx::query_scalar("select now() = statement_timestamp()");
-                    fresh.fetch_one(connection).await
+                    let fresh = sqlx::raw_sql("select now() = statement_timestamp()");
+                    fresh.fetch_one(connection).await?.try_get(0)
                 })
             })
             .connect_lazy_with(options.clone());

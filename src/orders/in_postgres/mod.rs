@@ -55,10 +55,10 @@ use crate::show::settings::Section;
 /// How far a buyer looks for the best seats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
-    /// At a few that nobody else looks at.
+    /// At a few that nobody else looks at; and where the wish does not fit there at all of the section, but
+    /// only to say no: what others are about to take counts as free. Both on one connection: of a crowd, who
+    /// lets go of theirs is behind everybody.
     Few,
-    /// At all of the section, but only to say no: what others are about to take counts as free.
-    Glance,
     /// At all of the section, alone.
     All,
 }
@@ -135,20 +135,19 @@ impl InPostgres {
                     let (buyer, few) = (&request.buyer, (&section[..], *quantity));
                     seats::for_next_seats(unit.tx(), &fronts, buyer, few, now).await?
                 }
-                (Wish::Best { .. }, Look::Glance) => {
-                    Some(seats::for_hold(unit.tx(), &request, now).await?)
-                }
                 (Wish::Best { .. }, Look::All) | (Wish::Named(_), _) => {
                     seats::lock_for_hold(unit.tx(), &request).await?;
                     Some(seats::for_hold(unit.tx(), &request, now).await?)
                 }
             };
-            let Some(facts) = facts else {
-                return Ok(None);
+            let is_glance = facts.is_none();
+            let facts = match facts {
+                Some(facts) => facts,
+                None => seats::for_hold(unit.tx(), &request, now).await?,
             };
             unit.count(facts.as_ref().map_or(0, |facts| facts.live.holds.len()));
             let decided = facts.and_then(|facts| hold::decide(&facts, &request, id, now));
-            if look == Look::Glance && decided.is_ok() {
+            if is_glance && decided.is_ok() {
                 return Ok(None);
             }
             Ok(Some(unit.finish(decided, answer::held).await?))
@@ -198,7 +197,7 @@ impl Store for InPostgres {
     async fn hold(&self, request: &PlaceHold, key: Option<&Claimed>) -> Told<Hold> {
         // What was about to be looked at may have been taken just then: that is no reason to stop
         // others at once.
-        for look in [Look::Few, Look::Glance, Look::Few, Look::All] {
+        for look in [Look::Few, Look::Few, Look::All] {
             if let Some(told) = self.hold_of(request, key, look).await? {
                 return Ok(told);
             }

@@ -23,11 +23,11 @@ const SECTION_FACTS: &str = include_str!("sql/section_facts.sql");
 const FREE_LOOKS: i64 = 1_000;
 
 /// What a look at a few seats came to: what the hold depends on, or why there can be none; nothing where
-/// the wish does not fit there.
+/// the wish does not fit there, unless nothing at all is free.
 type Few = Option<Result<hold::Facts, Refusal>>;
 
-/// What a hold of the best seats depends on, where a few that nobody else looks at hold the wish; or
-/// why there can be none. They are locked, and so is the ticket.
+/// What a hold of the best seats depends on, where a few that nobody else looks at hold the wish, or no
+/// seat of the section is free; or why there can be none. They are locked, and so is the ticket.
 pub(super) async fn for_next_seats(
     tx: &mut PgConnection,
     fronts: &Fronts,
@@ -37,11 +37,16 @@ pub(super) async fn for_next_seats(
 ) -> Result<Few, StoreError> {
     let wanted = (buyer.show.clone(), name.to_owned(), quantity);
     let mut next = Some(fronts.of(&wanted, now));
+    let mut is_whole = next == Some(0);
     while let Some(after) = next {
         let (few, seen) = look_after(tx, buyer, &wanted, after, now).await?;
         next = seen.and_then(|seen| fronts.saw(&wanted, after, seen, now));
         if few.is_some() {
             return Ok(few);
+        }
+        // From there on is nothing. Before it may be what came back, and if not, that is a refusal.
+        if !is_whole && seen == Some(Seen::End) {
+            (next, is_whole) = (Some(0), true);
         }
     }
     Ok(None)
@@ -70,6 +75,7 @@ async fn look_after(
         return Ok((Some(Err(Refusal::NoSuchShow)), None));
     };
     let (mut offer, mut seen) = (Offer::Nothing, None);
+    let mut left = true; // of interest only where there are too few
     if row.text_or_none("section")?.is_some() {
         let section = rows::section(&row)?;
         let free = ordinals(&row.try_get::<Vec<i64>, _>("free")?)?;
@@ -78,24 +84,28 @@ async fn look_after(
         } else {
             *quantity as usize <= free.len()
         };
-        seen = match row.try_get("front")? {
+        let front = row.try_get("front")?;
+        seen = match front {
             None => Some(Seen::End),
             Some(front) if fits => Some(Seen::Some(front)),
             Some(_) if !section.numbered => None,
             Some(front) if row.is("found")? => Some(Seen::Lost(front)),
             Some(front) => Some(Seen::None(front)),
         };
-        if !fits {
+        let none_is_free = front.is_none() && after == 0;
+        if !fits && !none_is_free {
             return Ok((None, seen));
         }
-        let in_carts = false; // of interest only where there are too few
+        let mut in_carts = false;
+        if none_is_free {
+            (in_carts, left) = (row.is("in_carts")?, row.is("is_left")?);
+        }
         offer = Offer::Section {
             section,
             free,
             in_carts,
         };
     }
-    let left = true; // of interest only where there are too few
     let facts = hold_facts(&row, &buyer.show, left, offer)?;
     Ok((Some(Ok(facts)), seen))
 }
@@ -165,48 +175,37 @@ async fn section_offer(
     show: &ShowId,
     (name, quantity): (&str, u32),
 ) -> Result<Offer, StoreError> {
+    let first = section_with(tx, (show, name), FREE_LOOKS.max(i64::from(quantity))).await?;
+    let Offer::Section { section, free, .. } = &first else {
+        return Ok(first);
+    };
+    if !section.numbered || seats::run(free, quantity as usize).is_some() {
+        return Ok(first);
+    }
+    section_with(tx, (show, name), i64::MAX).await
+}
+
+/// A section with at most `max` of its free seats, and whether others are held: of one moment, so that a
+/// seat which is taken meanwhile is one or the other.
+async fn section_with(
+    tx: &mut PgConnection,
+    (show, name): (&ShowId, &str),
+    max: i64,
+) -> Result<Offer, StoreError> {
     let row = sqlx::query(SECTION_FACTS)
         .bind(show.as_str())
         .bind(name)
-        .fetch_optional(&mut *tx)
+        .bind(max)
+        .fetch_optional(tx)
         .await?;
     let Some(row) = row else {
         return Ok(Offer::Nothing);
     };
-    let section = rows::section(&row)?;
-    let free = if section.numbered {
-        let first = free_seats(tx, show, name, FREE_LOOKS).await?;
-        match seats::run(&first, quantity as usize) {
-            Some(_) => first,
-            None => free_seats(tx, show, name, i64::MAX).await?,
-        }
-    } else {
-        free_seats(tx, show, name, i64::from(quantity)).await?
-    };
     Ok(Offer::Section {
-        section,
-        free,
+        section: rows::section(&row)?,
+        free: ordinals(&row.try_get::<Vec<i64>, _>("free")?)?,
         in_carts: row.is("in_carts")?,
     })
-}
-
-/// Ordinals of free seats, ascending, at most `max`.
-async fn free_seats(
-    tx: &mut PgConnection,
-    show: &ShowId,
-    section: &str,
-    max: i64,
-) -> Result<Vec<u32>, StoreError> {
-    let found = sqlx::query_scalar(
-        "select ordinal from seats where show = $1 and section = $2 and state = 'free'
-         order by ordinal limit $3",
-    )
-    .bind(show.as_str())
-    .bind(section)
-    .bind(max)
-    .fetch_all(tx)
-    .await?;
-    ordinals(&found)
 }
 
 fn ordinals(found: &[i64]) -> Result<Vec<u32>, StoreError> {

@@ -3,11 +3,11 @@
 mod crew;
 mod deployed;
 mod election;
+mod full_disk;
 mod joiners;
 mod lines;
 pub(crate) mod loss;
 mod postgres;
-mod postgres_full;
 mod postgres_killed;
 mod postgres_sale;
 mod postgres_standby;

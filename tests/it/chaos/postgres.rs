@@ -1,16 +1,17 @@
 //! PostgreSQL is away, dies, is locked, or takes nothing: who asks is told so soon, nothing that was
 //! answered is lost, and nobody has to lend a hand.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
 use serde_json::{Value, json};
 use sqlx::{Connection, PgConnection};
+use tempfile::TempDir;
 
 use crate::support::client::Client;
 use crate::support::postgres::{self, Server as Postgres};
-use crate::support::process::{Server, run_in};
+use crate::support::process::{Env, Server, run_in};
 use crate::support::sale::{SHOW, settings};
 use crate::support::until;
 use crate::support::visitor::Visitor;
@@ -21,21 +22,37 @@ const TOLD_MAX: Duration = Duration::from_secs(3 * 2);
 
 /// A whole system over a server of its own.
 pub(super) struct Shop {
-    folder: tempfile::TempDir,
+    folder: PathBuf,
+    /// Goes with it.
+    _own: Option<TempDir>,
     pub(super) server: Server,
     admin: Client,
 }
 
 impl Shop {
+    /// With its database at a server.
     pub(super) async fn open(url: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let server = Server::up(folder.path(), &[("CATRACA__DATABASE__URL", url)]).await;
+        let own = tempfile::tempdir().unwrap();
+        let shop = Self::open_in(own.path(), &[("CATRACA__DATABASE__URL", url)]).await;
+        let _own = Some(own);
+        Self { _own, ..shop }
+    }
+
+    /// With all it keeps in a folder, unless `env` says otherwise.
+    pub(super) async fn open_in(folder: &Path, env: &Env<'_>) -> Self {
+        let server = Server::up(folder, env).await;
         let admin = Client::of(format!("http://{}", server.admin));
         Self {
-            folder,
+            folder: folder.to_owned(),
+            _own: None,
             server,
             admin,
         }
+    }
+
+    /// Its gateway, for fans.
+    pub(super) fn gateway(&self) -> Client {
+        Client::of(format!("http://{}", self.server.gateway))
     }
 
     /// What `/readyz` says of the database.
@@ -51,7 +68,7 @@ impl Shop {
         .await;
     }
 
-    async fn says(&self, of_database: &str) {
+    pub(super) async fn says(&self, of_database: &str) {
         until("readiness says what is wrong", || async {
             let (status, word) = self.readiness().await;
             (status == StatusCode::SERVICE_UNAVAILABLE && word == of_database).then_some(())
@@ -66,8 +83,8 @@ impl Shop {
             "hold_ms": 60_000,
             "holds_per_ticket": 4,
         }));
-        create(self.folder.path(), &self.server, &document).await;
-        let gateway = Client::of(format!("http://{}", self.server.gateway));
+        create(&self.folder, &self.server, &document).await;
+        let gateway = self.gateway();
         until("the board shows the seats", || async {
             let line = format!("GET /v1/shows/{SHOW}/board");
             let (_, board) = gateway.ask(&line, &[], &Value::Null).await;
@@ -96,6 +113,11 @@ async fn create(folder: &Path, server: &Server, document: &Value) {
 
 /// One try to set a seat aside: told soon, whatever the answer.
 pub(super) async fn try_hold(visitor: &Visitor) -> StatusCode {
+    try_hold_of(visitor).await.0
+}
+
+/// The same, with what was told.
+pub(super) async fn try_hold_of(visitor: &Visitor) -> (StatusCode, Value) {
     let asked = Instant::now();
     let wish = json!({ "section": "Floor", "quantity": 1 });
     let (status, answer) = visitor.try_ask("POST holds", &wish).await.unwrap();
@@ -104,7 +126,7 @@ pub(super) async fn try_hold(visitor: &Visitor) -> StatusCode {
         "{:?}: {answer}",
         asked.elapsed()
     );
-    status
+    (status, answer)
 }
 
 /// Seats are free again for whoever tries until it works.
@@ -115,19 +137,19 @@ pub(super) async fn holds_again(visitor: &Visitor) {
     .await;
 }
 
-/// Events and what they tell of stand and fall together.
+/// Events and what they tell of stand and fall together: how many do not.
+pub(super) const HALF: &str = "select (select count(*) from holds h where not exists
+           (select 1 from outbox o where o.aggregateid = h.hold_id))
+       + (select count(*) from outbox o where o.aggregatetype = 'hold' and not exists
+           (select 1 from holds h where h.hold_id = o.aggregateid))
+       + (select count(*) from seats s where s.state <> 'free' and not exists
+           (select 1 from holds h where h.hold_id = s.hold_id))";
+
 pub(super) async fn nothing_is_half(connection: &mut PgConnection) {
-    let half: i64 = sqlx::query_scalar(
-        "select (select count(*) from holds h where not exists
-                  (select 1 from outbox o where o.aggregateid = h.hold_id))
-              + (select count(*) from outbox o where o.aggregatetype = 'hold' and not exists
-                  (select 1 from holds h where h.hold_id = o.aggregateid))
-              + (select count(*) from seats s where s.state <> 'free' and not exists
-                  (select 1 from holds h where h.hold_id = s.hold_id))",
-    )
-    .fetch_one(connection)
-    .await
-    .unwrap();
+    let half: i64 = sqlx::query_scalar(HALF)
+        .fetch_one(connection)
+        .await
+        .unwrap();
     assert_eq!(half, 0);
 }
 

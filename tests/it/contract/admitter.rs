@@ -7,6 +7,7 @@ use std::time::Duration;
 use catraca::admitter::Admitter;
 use catraca::app::database::Database;
 use catraca::base::ids::{Edition, FanId, Generation, IdSource, ShowId};
+use catraca::base::limits::LEDGER_COPY_MAX;
 use catraca::base::time::{Clock, SystemClock};
 use catraca::room::in_memory::InMemory;
 use catraca::room::in_redis::InRedis;
@@ -17,6 +18,7 @@ use catraca::room::{self, Rooms};
 use catraca::show::{Change, Put, Store};
 use tempfile::TempDir;
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
 use crate::support::database::{self, on_every_database};
 use crate::support::need::REDIS;
@@ -32,6 +34,7 @@ on_every_database! {
     the_last_seat_is_sold,
     a_room_whose_journal_is_lost_is_mended_from_the_copied_ledger,
     a_room_that_redis_has_lost_is_mended_from_the_copied_ledger,
+    a_leader_whose_ledger_sql_does_not_take_goes_all_the_same,
 }
 
 /// Where an admitter works: a database, and a folder for the room's journal.
@@ -325,4 +328,32 @@ async fn is_mended(mut world: World, fan: FanId) {
         world.rooms.claim(&world.show, next).await.unwrap(),
         Claimed::Waiting { number } if 1 < number.0
     ));
+}
+
+/// SQL has given the show to another life of its room, and the ledger of this one has more than a page.
+async fn a_leader_whose_ledger_sql_does_not_take_goes_all_the_same(site: Site) {
+    let mut world = site.world().await;
+    let fan = world.admit_and_copy().await;
+    let World {
+        rooms,
+        show,
+        admitter,
+        ..
+    } = world;
+    let now = rooms.board(&show).await.unwrap().now;
+    let pages = u64::try_from(LEDGER_COPY_MAX).unwrap() + 10;
+    for later in 1..=pages {
+        let until = now.plus_ms(310_000 + later);
+        rooms.extend(&show, fan, until).await.unwrap();
+    }
+    database::run(&site.db, "update shows set generation = generation + 1").await;
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let gone = tokio::time::timeout(PATIENCE, admitter.run(stop)).await;
+    gone.expect("it goes in time").unwrap();
+    let left = rooms.board(&show).await.unwrap().uncopied;
+    assert!(
+        LEDGER_COPY_MAX < left,
+        "{left}: the room keeps what is nowhere else"
+    );
 }

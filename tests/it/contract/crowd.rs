@@ -5,8 +5,6 @@ use std::error::Error;
 use std::time::Instant;
 
 use catraca::base::ids::HoldId;
-use catraca::orders::rules::hold::{PlaceHold, Wish};
-use catraca::orders::rules::{Hold, Refusal};
 use catraca::orders::store::StoreError;
 use rand::SeedableRng;
 use rand::rngs::SmallRng;
@@ -15,66 +13,44 @@ use tokio::task::JoinSet;
 use crate::contract::shop::Shop;
 use crate::contract::shop_home::Home;
 
-/// Set to `long` by `./dev drill fire`.
+/// How many buyers the crowd of the long form has, and of everything else as many in proportion: set by
+/// `./dev drill fire`.
 const LENGTH: &str = "CATRACA_FIRE";
+/// For so many buyers the counts of the long form are given.
+const WHOLE: u64 = 200_000;
 /// Buyers at once.
 pub(crate) const AT_ONCE: u64 = 64;
 
-/// So many in the short form, so many in the long one. SQLite, with its one writer, gets a tenth.
+/// So many in the short form, so many in the long one, should that be whole. SQLite, with its one writer,
+/// gets a tenth.
 pub(crate) fn so_many(home: &Home, short: u64, long: u64) -> u64 {
-    match (env::var(LENGTH).as_deref(), home) {
-        (Ok("long"), Home::Postgres(_)) => long,
-        (Ok("long"), Home::Sqlite(_)) => long / 10,
-        (_, Home::Postgres(_)) => short,
-        (_, Home::Sqlite(_)) => short / 2,
-    }
+    let length = env::var(LENGTH).map(|buyers| buyers.parse::<u64>().unwrap());
+    let count = match (length, home) {
+        (Ok(buyers), Home::Postgres(_)) => long * buyers / WHOLE,
+        (Ok(buyers), Home::Sqlite(_)) => long * buyers / WHOLE / 10,
+        (Err(_), Home::Postgres(_)) => short,
+        (Err(_), Home::Sqlite(_)) => short / 2,
+    };
+    count.max(1)
 }
 
-/// Asks again where all connections were taken for too long: what a client does who is told 503.
-/// Nothing was begun then. Any other failure is one that a buyer would see.
-pub(crate) async fn patiently<T, F>(ask: impl Fn() -> F) -> T
-where
-    F: Future<Output = Result<T, StoreError>>,
-{
-    loop {
-        match ask().await {
-            Ok(told) => return told,
-            Err(error) => {
-                let cause = error.source().map(ToString::to_string);
-                let is_busy = format!("{error}: {cause:?}").contains("pool timed out");
-                assert!(is_busy, "{error:?}");
-            }
+/// Whether all connections were taken for too long, so that nothing was begun: a buyer is told 503 with
+/// `Retry-After`.
+pub(crate) fn is_busy(error: &StoreError) -> bool {
+    let mut next: Option<&dyn Error> = Some(error);
+    while let Some(error) = next {
+        if let Some(error) = error.downcast_ref() {
+            return matches!(error, sqlx::Error::PoolTimedOut);
         }
+        next = error.source();
     }
-}
-
-/// A hold, however many others want one.
-pub(crate) async fn hold(shop: &Shop, fan: u64, wish: Wish) -> Result<Hold, Refusal> {
-    let buyer = shop.buyer(fan);
-    let request = PlaceHold { buyer, wish };
-    patiently(|| shop.store.hold(&request, None)).await
-}
-
-/// A hold of the best seats of `B`.
-pub(crate) async fn hold_best(shop: &Shop, fan: u64, quantity: u32) -> Result<Hold, Refusal> {
-    let section = "B".to_owned();
-    hold(shop, fan, Wish::Best { section, quantity }).await
-}
-
-/// An order, which nothing may stand in the way of.
-pub(crate) async fn order(shop: &Shop, fan: u64, hold: HoldId) {
-    let request = shop.place_order(fan, hold, None);
-    patiently(|| shop.store.place(&request, None))
-        .await
-        .unwrap();
+    false
 }
 
 /// A hold that is given back.
 pub(crate) async fn release(shop: &Shop, fan: u64, hold: HoldId) {
-    let buyer = shop.buyer(fan);
-    patiently(|| shop.store.release(&buyer, hold))
-        .await
-        .unwrap();
+    let released = shop.store.release(&shop.buyer(fan), hold).await;
+    released.unwrap().unwrap();
 }
 
 /// Prints what the long form came to.

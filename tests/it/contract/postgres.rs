@@ -1,5 +1,6 @@
 //! The PostgreSQL driver: a pool that nobody can poison, and units that end.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use catraca::app::database::Database;
@@ -62,6 +63,29 @@ async fn a_pool_finds_its_server_again_and_everything_committed() {
         .await
         .unwrap();
     assert_eq!(ids, ["after", "before"]);
+}
+
+/// A pool has sixteen connections, and closes none that is as it was found.
+#[tokio::test]
+async fn units_one_after_the_other_share_their_connections() {
+    let Some(url) = postgres::database().await else {
+        return;
+    };
+    let db = Postgres::open(&url, POSTGRES).await.unwrap();
+    let mut sessions = BTreeSet::new();
+    for _ in 0..50 {
+        let session: Result<i32, SqlError> = db
+            .unit(|mut tx| async move {
+                let session = sqlx::query_scalar("select pg_backend_pid()");
+                let session = session.fetch_one(&mut *tx).await?;
+                tx.commit().await?;
+                Ok(session)
+            })
+            .await;
+        sessions.insert(session.unwrap());
+    }
+    assert!(sessions.len() <= 16, "{sessions:?}");
+    db.close().await;
 }
 
 fn envelope(ids: &IdSource) -> Envelope {

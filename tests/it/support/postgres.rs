@@ -82,10 +82,15 @@ pub(crate) async fn database() -> Option<String> {
 impl Server {
     /// Starts one with these settings. `None` where this machine has none and may do without.
     pub(crate) fn start(settings: &[&str]) -> Option<Self> {
+        Self::start_in(&anywhere(), settings)
+    }
+
+    /// The same, with all that it keeps in this folder.
+    pub(crate) fn start_in(parent: &Path, settings: &[&str]) -> Option<Self> {
         let program = POSTGRES.find()?;
         let programs = fs::canonicalize(program).unwrap().parent()?.to_owned();
         for _ in 0..STARTS_MAX {
-            let folder = folder();
+            let folder = folder_in(parent);
             run(Command::new(programs.join("initdb"))
                 .args(["--auth=trust", "--username=catraca", "--no-sync"])
                 .args(["--encoding=UTF8", "--locale=C", "--pgdata"])
@@ -101,7 +106,7 @@ impl Server {
     /// Another one that follows this one: a copy of all it has, and from then on of all it writes.
     pub(crate) fn follow(&self, settings: &[&str]) -> Self {
         for _ in 0..STARTS_MAX {
-            let folder = folder();
+            let folder = folder_in(&anywhere());
             run(Command::new(self.programs.join("pg_basebackup"))
                 .args(["--host=127.0.0.1", "--username=catraca", "--no-sync"])
                 .args(["--write-recovery-conf", "--checkpoint=fast"])
@@ -173,8 +178,8 @@ impl Server {
         assert_eq!(self.order("stop"), "stopped");
     }
 
-    /// Lets no file grow beyond so many bytes, as if the disk were full: the server cannot tell the
-    /// difference, and no test needs a disk of its own. `None`: there is space again.
+    /// Lets no file grow beyond so many bytes, much as if the disk were full: that needs no disk of its
+    /// own, and so nobody's leave. `None`: there is space again.
     pub(crate) fn limit_files(&self, bytes: Option<u64>) {
         let limit = bytes.map_or("unlimited".to_owned(), |bytes| bytes.to_string());
         let limit = format!("--fsize={limit}:unlimited");
@@ -259,20 +264,28 @@ pub(crate) async fn execute(connection: &mut PgConnection, sql: &str) {
     sqlx::raw_sql(sql).execute(connection).await.unwrap();
 }
 
-/// A new folder that the server's user may use. Root's own folders may be closed to it.
+/// A new folder that the server's user may use.
 pub(crate) fn open_folder() -> TempDir {
-    let folder = match owner() {
-        None => tempfile::tempdir(),
-        Some(_) => tempfile::tempdir_in("/tmp"),
-    };
-    let folder = folder.unwrap();
+    open_folder_in(&anywhere())
+}
+
+fn open_folder_in(parent: &Path) -> TempDir {
+    let folder = tempfile::tempdir_in(parent).unwrap();
     give(folder.path());
     folder
 }
 
 /// One that the server's keeper removes.
-fn folder() -> PathBuf {
-    open_folder().keep()
+fn folder_in(parent: &Path) -> PathBuf {
+    open_folder_in(parent).keep()
+}
+
+/// Where folders are made. Root's own may be closed to the server's user.
+fn anywhere() -> PathBuf {
+    match owner() {
+        None => std::env::temp_dir(),
+        Some(_) => PathBuf::from("/tmp"),
+    }
 }
 
 /// Makes a file or a folder the server's user's.

@@ -1,6 +1,7 @@
 //! One fan, step by step, where a crowd would be too many.
 
 use http::StatusCode;
+use http::header::RETRY_AFTER;
 use serde_json::{Value, json};
 
 use crate::support::client::Client;
@@ -54,7 +55,7 @@ impl Visitor {
         .await
     }
 
-    /// Asks once, whatever the answer.
+    /// Asks once, whatever the answer. Where nobody has the time, it says when to come back.
     pub(crate) async fn try_ask(
         &self,
         what: &str,
@@ -66,7 +67,14 @@ impl Visitor {
         if !self.ticket.is_empty() {
             headers.push(("x-admission-ticket", self.ticket.as_str()));
         }
-        self.client.try_ask(&line, &headers, body).await
+        let (head, text) = self.client.exchange(&line, &headers, body).await?;
+        if head.status == StatusCode::SERVICE_UNAVAILABLE {
+            let after = head.headers.get(RETRY_AFTER);
+            let after = after.and_then(|after| after.to_str().ok()?.parse::<u64>().ok());
+            assert!(after.is_some(), "{line}: {head:?}");
+        }
+        let json = serde_json::from_slice(&text).unwrap_or(Value::Null);
+        Ok((head.status, json))
     }
 
     /// How the fan stands.
@@ -108,6 +116,11 @@ impl Visitor {
             let what = format!("DELETE holds/{}", hold.as_str().unwrap());
             self.try_ask(&what, &Value::Null).await.unwrap();
         }
+    }
+
+    /// The same fan at another gateway.
+    pub(crate) fn at(self, client: Client) -> Self {
+        Self { client, ..self }
     }
 
     /// Somebody else at the same gateway, inside.

@@ -324,12 +324,20 @@ async fn order_bare(connection: &mut PgConnection, n: u32) -> anyhow::Result<()>
 
 /// The shop looks again where another buyer emptied what it was about to look at.
 async fn hold_ours(connection: &mut PgConnection, n: u32, front: &Front) -> anyhow::Result<()> {
-    while !hold_once(connection, n, front).await? {}
+    let mut next = Some(front.after());
+    while let Some(after) = next {
+        next = hold_once(connection, n, front, after).await?;
+    }
     Ok(())
 }
 
-async fn hold_once(connection: &mut PgConnection, n: u32, front: &Front) -> anyhow::Result<bool> {
-    let after = front.after();
+/// Answers after which seat to look on, if it found none.
+async fn hold_once(
+    connection: &mut PgConnection,
+    n: u32,
+    front: &Front,
+    after: i64,
+) -> anyhow::Result<Option<i64>> {
     let (ticket, hold) = (format!("ticket-{n}"), format!("hold-{n}"));
     let mut tx = connection.begin().await?;
     let row = sqlx::query(BEST_FACTS)
@@ -344,12 +352,14 @@ async fn hold_once(connection: &mut PgConnection, n: u32, front: &Front) -> anyh
         .fetch_one(&mut *tx)
         .await?;
     let (free, low): (Vec<i64>, Option<i64>) = (row.try_get("free")?, row.try_get("front")?);
+    let (low, beyond) = (low.unwrap_or(0), low.map_or(0, |low| low + 64 * 32));
     let pair = free.windows(2).find(|pair| pair[0] + 1 == pair[1]);
-    let further = if pair.is_some() { 0 } else { 64 * 32 };
-    front.saw(after, low.map_or(0, |low| low + further));
+    // Where others were quicker, the next one begins there all the same.
+    let is_there = pair.is_some() || row.try_get("found")?;
+    front.saw(after, if is_there { low } else { beyond });
     let Some(pair) = pair else {
         tx.rollback().await?;
-        return Ok(false);
+        return Ok(Some(beyond));
     };
     let seats: Vec<String> = pair.iter().map(|seat| format!("B-{seat}")).collect();
     let row = unkeyed(HELD)
@@ -374,7 +384,7 @@ async fn hold_once(connection: &mut PgConnection, n: u32, front: &Front) -> anyh
         .await?;
     anyhow::ensure!(row.try_get::<i64, _>("taken")? == 2, "seats were lost");
     tx.commit().await?;
-    Ok(true)
+    Ok(None)
 }
 
 async fn hold_counter(connection: &mut PgConnection, n: u32) -> anyhow::Result<()> {

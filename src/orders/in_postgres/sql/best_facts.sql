@@ -8,6 +8,8 @@
 -- is still free. $8: where to begin, for the index keeps the traces of all that were sold before it.
 -- Blocks are looked at one by one until one is ours, so `runs` is read no further; `found`: there was a
 -- block with so many together, whoever has it.
+-- Where nothing is free from the first seat on, the row also says what a refusal depends on, as
+-- section_facts.sql and hold_facts.sql do: a crowd before an empty section costs one statement each.
 with locks as materialized (
   select pg_advisory_xact_lock(hashtextextended($6, 0)) as ticket,
     pg_advisory_xact_lock_shared(hashtextextended($7, 0)) as section),
@@ -45,6 +47,15 @@ select s.settings, s.cancelled_at_ms is not null as is_cancelled, c.section,
   c.numbered, c.price_minor, c.currency,
   array(select ordinal from next order by ordinal) as free,
   (select low from first) as front, exists (select from runs) as found, carts.live, carts.ends,
+  case when $8 = 0 and not exists (select from first) then (select ordinal from seats
+    where show = $1 and section = $4 and state = 'held'
+    order by ordinal limit 1) is not null end as in_carts,
+  case when $8 = 0 and not exists (select from first) then exists (
+    select from sections c, (values ('free'), ('held')) still (state),
+      lateral (select from seats s
+        where s.show = c.show and s.section = c.section and s.state = still.state
+        order by s.ordinal limit 1) left_over
+    where c.show = $1) end as is_left,
   exists (select from orders
     where ticket_id = $2 and status in ('pending', 'confirmed')) as ordered
 from shows s left join sections c on c.show = s.show and c.section = $4,

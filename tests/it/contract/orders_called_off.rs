@@ -1,0 +1,232 @@
+//! Buyers who place an order in the moment in which an operator takes it back, or its whole show: each is
+//! refused, or gets an order that is taken back and paid back once.
+//!
+//! An order asks whether its show is cancelled before it is written, and locks nothing for that: one that
+//! was on its way is written after the cancellation, and found by whoever takes back what was sold.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use catraca::orders::cancel::Cancel;
+use catraca::orders::payment::settle::{Settle, Step};
+use catraca::orders::rules::{Order, PaymentId, Reason, Refusal, Status};
+use catraca::orders::store::Swept;
+use catraca::show::{self, Change};
+use futures_util::future::join_all;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use tokio::time::sleep;
+
+use crate::contract::payment_provider::{Manner, Provider};
+use crate::contract::shop::{Shop, T0};
+use crate::contract::shop_home::{Db, Home, on_every_database};
+
+on_every_database!(
+    whoever_orders_while_the_show_is_called_off_is_refused_or_paid_back_once,
+    an_order_that_is_taken_back_as_it_is_placed_is_paid_back_once,
+);
+
+/// Orders that are taken back, each as it is placed.
+const ORDERS: u64 = 200;
+/// Shows that are called off.
+const ROUNDS: u64 = 100;
+/// How many want seats meanwhile with a hold, and how many without: two each.
+const BUYERS: u64 = 2;
+/// Nobody comes later than that, in microseconds: as long as it takes to place an order.
+const LATE_US: u64 = 5_000;
+
+/// Everybody who has a hand in it.
+struct Race {
+    shop: Shop,
+    shows: Arc<dyn show::Store>,
+    provider: Arc<Provider>,
+    settle: Settle,
+    cancel: Cancel,
+    capacity: u64,
+}
+
+/// What buyers came to.
+#[derive(Debug, Default)]
+struct Tally {
+    refused: u64,
+    cancelled: u64,
+    refunded: u64,
+}
+
+impl Race {
+    async fn open(home: &Home) -> Self {
+        let capacity = 4 * u32::try_from(BUYERS).unwrap();
+        let shop = Shop::open(home, &[("B", capacity, true)]).await;
+        let shows: Arc<dyn show::Store> = match &shop.db {
+            Db::Sqlite(db) => Arc::new(show::in_sqlite::InSqlite::new(db.clone())),
+            Db::Postgres(db) => Arc::new(show::in_postgres::InPostgres::new(db.clone())),
+        };
+        let provider = Arc::new(Provider::new(Manner::Approves));
+        Self {
+            settle: shop.settle_with(provider.clone()),
+            cancel: shop.orders.cancel(shows.clone()),
+            capacity: u64::from(capacity),
+            shop,
+            shows,
+            provider,
+        }
+    }
+
+    /// The operator calls the show off, and what was sold is taken back, as far as it is to be seen.
+    async fn call_off(&self, wait: Duration) {
+        sleep(wait).await;
+        let act = Change {
+            who: "ana".to_owned(),
+            role: "admin".to_owned(),
+            action: "cancel".to_owned(),
+            detail: "{}".to_owned(),
+            at: T0,
+        };
+        let called_off = self.shows.cancel(&self.shop.show, &act).await.unwrap();
+        assert!(called_off.unwrap().cancelled_at.is_some());
+        self.cancel.step().await.unwrap();
+    }
+
+    async fn settles(&self, wait: Duration) {
+        sleep(wait).await;
+        self.settle.step().await.unwrap();
+    }
+
+    /// For the next round. No act of an operator does that.
+    async fn call_on(&self) {
+        let again = "update shows set cancelled_at_ms = null, version = version + 1";
+        self.shop.run(again).await.unwrap();
+    }
+
+    /// Takes back and pays back until there is nothing left to do.
+    async fn until_it_is_quiet(&self) {
+        loop {
+            let swept = self.cancel.step().await.unwrap();
+            let settled = self.settle.step().await.unwrap();
+            if swept == Swept::default() && settled == Step::default() {
+                return;
+            }
+        }
+    }
+
+    /// An order is over, for this reason, and its money went back as often as it was taken.
+    async fn is_taken_back(&self, fan: u64, order: &Order, why: Reason, tally: &mut Tally) {
+        let now = self.shop.read(fan, order.id).await;
+        assert_eq!(now.reason, Some(why), "{now:?}");
+        let first = PaymentId {
+            order: order.id,
+            attempt: 1,
+        };
+        let moved = self.provider.moved(first);
+        match now.status {
+            Status::Cancelled => tally.cancelled += 1,
+            Status::Refunded => tally.refunded += 1,
+            Status::Pending | Status::Confirmed | Status::Declined => panic!("{now:?}"),
+        }
+        let expected = u32::from(now.status == Status::Refunded);
+        assert_eq!(moved, (expected, expected), "{now:?}");
+        let paid_and_back = [
+            "OrderPlaced",
+            "OrderConfirmed",
+            "OrderCancelled",
+            "OrderRefunded",
+        ];
+        let told = self.shop.events(&order.id.to_string()).await;
+        let mut told = told.iter().map(String::as_str).peekable();
+        for event in paid_and_back {
+            told.next_if_eq(&event);
+        }
+        assert_eq!(told.next(), None, "each at most once, in this order");
+    }
+
+    /// Some time at which somebody may come.
+    fn late(rng: &mut SmallRng) -> Duration {
+        Duration::from_micros(rng.random_range(0..LATE_US))
+    }
+}
+
+async fn whoever_orders_while_the_show_is_called_off_is_refused_or_paid_back_once(home: Home) {
+    let (race, mut tally) = (Race::open(&home).await, Tally::default());
+    let mut rng = SmallRng::seed_from_u64(1);
+    for round in 0..ROUNDS {
+        let fans = 2 * BUYERS * round..2 * BUYERS * (round + 1);
+        let mut buying = Vec::new();
+        for fan in fans {
+            // Half of them have seats when the operator begins.
+            let held = if fan % 2 == 0 {
+                Some(race.shop.hold(fan, 2).await.unwrap())
+            } else {
+                None
+            };
+            let (wait, race) = (Race::late(&mut rng), &race);
+            buying.push(async move {
+                sleep(wait).await;
+                let hold = match held {
+                    Some(hold) => Ok(hold),
+                    None => race.shop.hold(fan, 2).await,
+                };
+                match hold {
+                    Ok(hold) => (fan, race.shop.order(fan, hold.id).await),
+                    Err(refusal) => (fan, Err(refusal)),
+                }
+            });
+        }
+        let settling = race.settles(Race::late(&mut rng));
+        let calling_off = race.call_off(Race::late(&mut rng));
+        let (told, (), ()) = tokio::join!(join_all(buying), calling_off, settling);
+        race.until_it_is_quiet().await;
+        for (fan, placed) in told {
+            match placed {
+                Ok(placed) => {
+                    let order = placed.order();
+                    let why = Reason::ShowCancelled;
+                    race.is_taken_back(fan, order, why, &mut tally).await;
+                }
+                Err(Refusal::ShowCancelled | Refusal::HoldEnded) => tally.refused += 1,
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(race.shop.stock().await, (race.capacity, 0, 0));
+        let progress = race.shop.store.cancellation(&race.shop.show).await;
+        assert!(progress.unwrap().is_done());
+        race.call_on().await;
+    }
+    assert!(0 < tally.refused && 0 < tally.cancelled && 0 < tally.refunded);
+    race.shop.audit(race.capacity).await;
+    eprintln!("{}: {ROUNDS} shows called off: {tally:?}", home.name());
+}
+
+/// The operator sees an order as soon as it is written, and its buyer says again what they want.
+async fn an_order_that_is_taken_back_as_it_is_placed_is_paid_back_once(home: Home) {
+    let (race, mut tally) = (Race::open(&home).await, Tally::default());
+    let mut rng = SmallRng::seed_from_u64(2);
+    for fan in 0..ORDERS {
+        let hold = race.shop.hold(fan, 2).await.unwrap();
+        let (shop, id) = (&race.shop, hold.id.to_string());
+        let taking_back = async {
+            let seen = "select order_id from orders where hold_id = $1";
+            loop {
+                if let [row] = &shop.db.rows(seen, &[&id]).await[..] {
+                    let order = row.text("order_id").parse().unwrap();
+                    return shop.store.cancel(order).await.unwrap().unwrap();
+                }
+            }
+        };
+        let (wait, settling) = (Race::late(&mut rng), race.settles(Race::late(&mut rng)));
+        let again = async {
+            sleep(wait).await;
+            shop.order(fan, hold.id).await.unwrap()
+        };
+        let (placed, again, cancelled, ()) =
+            tokio::join!(shop.order(fan, hold.id), again, taking_back, settling);
+        let order = placed.unwrap().order().clone();
+        assert_eq!([again.order().id, cancelled.id], [order.id; 2], "one order");
+        race.until_it_is_quiet().await;
+        let why = Reason::CancelledByOperator;
+        race.is_taken_back(fan, &order, why, &mut tally).await;
+        assert_eq!(race.shop.stock().await, (race.capacity, 0, 0));
+    }
+    assert!(0 < tally.cancelled && 0 < tally.refunded);
+    race.shop.audit(race.capacity).await;
+    eprintln!("{}: {ORDERS} orders taken back: {tally:?}", home.name());
+}
