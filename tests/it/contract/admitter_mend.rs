@@ -168,6 +168,14 @@ const DOUBT: Duration = Duration::from_secs(7);
 /// Long enough for everybody to look at SQL, and for a leader to write to it.
 const LOOK: Duration = Duration::from_secs(2);
 
+async fn steps(world: &mut World, how_long: Duration) {
+    let since = Instant::now();
+    while since.elapsed() < how_long {
+        let pause = world.admitter.step().await;
+        tokio::time::sleep(pause).await;
+    }
+}
+
 async fn both_step(one: &mut World, other: &mut World, how_long: Duration) {
     let since = Instant::now();
     while since.elapsed() < how_long {
@@ -231,6 +239,9 @@ async fn silence_while_sql_is_away_says_nothing() {
     is_away.store(true, Ordering::SeqCst);
     both_step(&mut left_behind, &mut world, DOUBT).await;
     is_away.store(false, Ordering::SeqCst);
+    // The leader has not written yet when the other looks.
+    steps(&mut left_behind, Duration::from_millis(1_500)).await;
+    assert_eq!(life(&world).await, (Generation(2), Generation(2)));
     both_step(&mut left_behind, &mut world, LOOK).await;
     assert_eq!(life(&world).await, (Generation(2), Generation(2)));
 }
