@@ -317,7 +317,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_shop_delays_nobody_whose_key_is_known_and_is_asked_once() {
         let shop = Web::new(1);
-        let accounts = Arc::new(Accounts::new(shop.clone(), Settings::default()));
+        let accounts = Accounts::new(shop.clone(), Settings::default());
         let show: ShowId = "gala".parse().unwrap();
         let now = Timestamp::from_unix_seconds(1);
         let asked = || *shop.asked.lock().unwrap();
@@ -341,12 +341,13 @@ mod tests {
         }
         assert_eq!(asked(), 2);
         *shop.says.lock().unwrap() = Some(new_set);
+        let waits = accounts.account(&new_token, &show, now);
         let answers = async {
             tokio::time::sleep(moment).await;
             shop.answers.add_permits(1);
         };
-        let (waited, ()) = tokio::join!(accounts.account(&new_token, &show, now), answers);
-        assert_eq!(waited.unwrap().subject, "ana");
+        let (named, ()) = tokio::join!(waits, answers);
+        assert_eq!(named.unwrap().subject, "ana");
         assert_eq!(asked(), 2);
     }
 }
