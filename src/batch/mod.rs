@@ -21,6 +21,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
 
 use crate::base::limits::{BATCH_MAX, BATCH_QUEUE_MAX};
 
@@ -57,6 +58,8 @@ pub trait Failure: Send {
 /// Those who wait to ask the same kind of question of the same store.
 pub struct Batch<A: Ask> {
     queue: Mutex<Queue<A>>,
+    /// Calls that go on without their driver.
+    calls: TaskTracker,
 }
 
 struct Queue<A: Ask> {
@@ -89,6 +92,7 @@ impl<A: Ask> Default for Batch<A> {
                 waiting: VecDeque::new(),
                 driven: false,
             }),
+            calls: TaskTracker::new(),
         }
     }
 }
@@ -136,7 +140,7 @@ impl<A: Ask> Batch<A> {
             Waited::Flight(flight) => flight,
         };
         let called = call(flight.asks());
-        let landed = tokio::spawn(async move {
+        let landed = self.calls.spawn(async move {
             let answers = called.await;
             flight.land(answers)
         });

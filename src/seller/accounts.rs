@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use tokio::sync::watch;
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
 use crate::base::ids::ShowId;
 use crate::base::limits::SELLER_PAUSE_MS;
@@ -47,6 +48,8 @@ struct Shop {
     known: Mutex<Known>,
     /// Whether its keys are being read.
     is_read: watch::Sender<bool>,
+    /// Who reads them.
+    reader: TaskTracker,
 }
 
 #[derive(Debug, Default)]
@@ -73,6 +76,7 @@ impl Accounts {
                 source,
                 known: Mutex::default(),
                 is_read,
+                reader: TaskTracker::new(),
             }),
         }
     }
@@ -173,10 +177,10 @@ impl Shop {
             known.asked_at = Some(asked_at);
         }
         let shop = Arc::clone(self);
-        tokio::spawn(async move {
+        drop(self.reader.spawn(async move {
             let reading = Reading(shop);
             reading.0.read(asked_at).await;
-        });
+        })); // it goes on without its handle
     }
 
     async fn read(&self, read_at: Instant) {
@@ -313,7 +317,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_slow_shop_delays_nobody_whose_key_is_known_and_is_asked_once() {
         let shop = Web::new(1);
-        let accounts = Arc::new(Accounts::new(shop.clone(), Settings::default()));
+        let accounts = Accounts::new(shop.clone(), Settings::default());
         let show: ShowId = "gala".parse().unwrap();
         let now = Timestamp::from_unix_seconds(1);
         let asked = || *shop.asked.lock().unwrap();
@@ -337,10 +341,13 @@ mod tests {
         }
         assert_eq!(asked(), 2);
         *shop.says.lock().unwrap() = Some(new_set);
-        let waits = tokio::spawn(async move { accounts.account(&new_token, &show, now).await });
-        tokio::time::sleep(moment).await;
-        shop.answers.add_permits(1);
-        assert_eq!(waits.await.unwrap().unwrap().subject, "ana");
+        let waits = accounts.account(&new_token, &show, now);
+        let answers = async {
+            tokio::time::sleep(moment).await;
+            shop.answers.add_permits(1);
+        };
+        let (named, ()) = tokio::join!(waits, answers);
+        assert_eq!(named.unwrap().subject, "ana");
         assert_eq!(asked(), 2);
     }
 }
