@@ -14,6 +14,7 @@ mod gate;
 mod joins;
 mod journey;
 mod kafka;
+mod kafka_groups;
 mod log;
 mod mend;
 mod notify;

@@ -44,7 +44,7 @@ macro_rules! on_every_database {
 }
 pub(crate) use on_every_database;
 
-/// The same, and once more with a database on PostgreSQL whose events go to a topic of Kafka.
+/// The same, and once more with a database on SQLite whose events go to a topic of Kafka.
 macro_rules! on_every_log {
     ($world:ident: $($case:ident),+ $(,)?) => {
         crate::support::database::on_every_database! { $world: $($case),+ }
@@ -54,12 +54,9 @@ macro_rules! on_every_log {
                 #[tokio::test]
                 async fn $case() {
                     let folder = tempfile::tempdir().unwrap();
-                    let database = crate::support::database::in_postgres().await;
-                    let topic = crate::support::kafka::topic().await;
-                    if let (Some(database), Some(topic)) = (database, topic) {
-                        let world = super::$world::with_kafka(database.clone(), folder, topic);
-                        super::$case(world).await;
-                        database.close().await;
+                    if let Some(topic) = crate::support::kafka::topic().await {
+                        let database = crate::support::database::in_sqlite(folder.path()).await;
+                        super::$case(super::$world::with_kafka(database, folder, topic)).await;
                     }
                 }
             )+
