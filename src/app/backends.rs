@@ -12,6 +12,7 @@ use crate::base::outage::Outage;
 use crate::base::secret::Secret;
 use crate::base::time::{Clock, SystemClock};
 use crate::config::{self, Config};
+use crate::driver::kafka::Kafka;
 use crate::driver::redis::Settings;
 use crate::journey;
 use crate::limit::Joins;
@@ -152,7 +153,10 @@ impl Backends {
             sent,
             stock,
             journeys,
-        } = database.stores(&clock, &ids);
+        } = match open_kafka(config)? {
+            None => database.stores(&clock, &ids),
+            Some(kafka) => database.stores_with_kafka(&clock, &ids, &kafka),
+        };
         Ok(Self {
             rooms,
             joins,
@@ -187,6 +191,12 @@ impl Backends {
             exposition: self.exposition.clone(),
         }
     }
+}
+
+/// Whether Kafka is there, a role finds out when it needs it: orders go on without.
+pub(super) fn open_kafka(config: &Config) -> Result<Option<Kafka>, StartError> {
+    let kafka = config.kafka();
+    kafka.map_err(|error| StartError::config(error.to_string()))
 }
 
 async fn open_rooms(

@@ -7,14 +7,18 @@ use crate::app::StartError;
 use crate::base::ids::IdSource;
 use crate::base::time::Clock;
 use crate::config::Config;
+use crate::driver::kafka::Kafka;
+use crate::driver::kafka::producer::Producer;
 use crate::driver::postgres::Postgres;
 use crate::driver::schema::{CATRACA, POSTGRES};
 use crate::driver::sqlite::Sqlite;
 use crate::journey;
-use crate::log;
+use crate::log::in_kafka::InKafka;
+use crate::log::{self, LogName};
 use crate::notify;
 use crate::orders;
 use crate::relay;
+use crate::relay::via_kafka::ViaKafka;
 use crate::show;
 use crate::stock;
 
@@ -50,7 +54,7 @@ pub struct Stores {
 
 /// Builds every store with the adapters of one backend.
 macro_rules! stores {
-    ($backend:ident::$adapter:ident, $log_inbox:ident: $db:expr, $clock:expr, $ids:expr) => {
+    ($backend:ident::$adapter:ident, $log_inbox:ident: $db:expr, $clock:expr, $ids:expr, $log:expr) => {
         Stores {
             shows: Arc::new(show::$backend::$adapter::new($db.clone())),
             orders: Arc::new(orders::$backend::$adapter::new(
@@ -58,9 +62,17 @@ macro_rules! stores {
                 $clock.clone(),
                 $ids.clone(),
             )),
-            relay: Arc::new(relay::$backend::$adapter::new($db.clone(), $clock.clone())),
+            relay: Arc::new(relay::$backend::$adapter::new(
+                $db.clone(),
+                $clock.clone(),
+                $log.clone(),
+            )),
             log: Arc::new(log::$backend::$adapter::new($db.clone(), $clock.clone())),
-            inbox: Arc::new(log::$log_inbox::$adapter::new($db.clone(), $clock.clone())),
+            inbox: Arc::new(log::$log_inbox::$adapter::new(
+                $db.clone(),
+                $clock.clone(),
+                $log.clone(),
+            )),
             sent: Arc::new(notify::$backend::$adapter::new($db.clone(), $clock.clone())),
             stock: Arc::new(stock::$backend::$adapter::new($db.clone(), $clock.clone())),
             journeys: Arc::new(journey::$backend::$adapter::new($db.clone())),
@@ -88,12 +100,35 @@ impl Database {
         Ok(Self::Sqlite(db.map_err(|error| unusable(&path, error))?))
     }
 
-    /// The stores over it.
+    /// The stores over it, with the outbox as the event log.
     pub fn stores(&self, clock: &Arc<dyn Clock>, ids: &Arc<IdSource>) -> Stores {
+        self.stores_of(clock, ids, &LogName::sql())
+    }
+
+    /// The stores over it, with events in a topic of Kafka.
+    pub fn stores_with_kafka(
+        &self,
+        clock: &Arc<dyn Clock>,
+        ids: &Arc<IdSource>,
+        kafka: &Kafka,
+    ) -> Stores {
+        let stores = self.stores_of(clock, ids, &LogName::topic(kafka.topic()));
+        let producer = Producer::new(kafka.clone());
+        let inbox = Arc::clone(&stores.inbox);
+        Stores {
+            relay: Arc::new(ViaKafka::new(stores.relay, producer)),
+            log: Arc::new(InKafka::new(kafka.clone(), inbox, stores.log)),
+            ..stores
+        }
+    }
+
+    fn stores_of(&self, clock: &Arc<dyn Clock>, ids: &Arc<IdSource>, log: &LogName) -> Stores {
         match self {
-            Self::Sqlite(db) => stores!(in_sqlite::InSqlite, inbox_in_sqlite: db, clock, ids),
+            Self::Sqlite(db) => {
+                stores!(in_sqlite::InSqlite, inbox_in_sqlite: db, clock, ids, log)
+            }
             Self::Postgres(db) => {
-                stores!(in_postgres::InPostgres, inbox_in_postgres: db, clock, ids)
+                stores!(in_postgres::InPostgres, inbox_in_postgres: db, clock, ids, log)
             }
         }
     }

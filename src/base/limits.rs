@@ -124,6 +124,11 @@ pub const BREAKER_OPEN_MS: u64 = 5_000;
 pub const RELAY_BATCH_MAX: usize = 500;
 /// How long a relay keeps a partition without renewing. A crash stops the partition at most so long.
 pub const RELAY_LEASE_TTL_MS: u64 = 3_000;
+/// How long Kafka may take to acknowledge an event. A relay keeps its partitions for so much longer.
+pub const ACK_DEADLINE_MS: u64 = 10_000;
+/// Records of one partition that a process holds before its group is past them; then the partition is
+/// paused until half of them are gone.
+pub const HELD_RECORDS_MAX: usize = 16 * DELIVERY_BATCH_MAX;
 /// How often the relay looks when nobody nudges it.
 pub const RELAY_EVERY_MS: u64 = 100;
 /// Rows that one clean-up of the outbox removes from a partition.

@@ -218,6 +218,11 @@ pub(super) struct Events {
     pub(super) outbox: BTreeMap<u64, Outgoing>,
     /// By partition and offset.
     pub(super) log: Vec<Mark>,
+    /// Whether the log is in Kafka. There an event that was sent twice has two offsets, of which the mark
+    /// has one, and consumers may be quicker than the mark.
+    pub(super) is_in_kafka: bool,
+    /// Partitions of a log in Kafka whose oldest marks have been removed.
+    pub(super) cleaned: BTreeSet<u16>,
     /// By partition: every row up to this `seq` is said to be in the log.
     pub(super) floors: BTreeMap<u16, u64>,
     /// By `seq`: why an event can never be sent.
@@ -233,6 +238,9 @@ pub(super) struct Events {
 impl Events {
     /// Whether the oldest events of a partition have been removed, after everybody had read them.
     pub(super) fn is_trimmed(&self, partition: u16) -> bool {
+        if self.is_in_kafka {
+            return self.cleaned.contains(&partition);
+        }
         let first = self.log.partition_point(|mark| mark.partition < partition);
         let mark = self
             .log

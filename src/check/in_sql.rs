@@ -139,6 +139,13 @@ async fn read_outbox(db: &mut Snapshot<'_>, facts: &mut Facts) -> Result<(), Che
             },
         )
         .await?;
+    let logs = db.all("select name from event_log", |row| row.text("name"));
+    events.is_in_kafka = logs.await?.iter().any(|name| name.starts_with("kafka:"));
+    let cleaned = db.all(
+        "select partition from outbox_partitions where 0 < cleaned",
+        |row| row.count("partition"),
+    );
+    events.cleaned = cleaned.await?.into_iter().collect();
     let floors = db.all(
         "select partition, floor_seq from outbox_partitions",
         |row| Ok((row.count("partition")?, row.count("floor_seq")?)),

@@ -57,11 +57,14 @@ fn check_letter(events: &Events, letter: &DeadLetter, verdict: &mut Verdict) {
     if events.is_trimmed(*partition) {
         return;
     }
-    let mark = events
-        .log
-        .iter()
-        .find(|mark| mark.partition == *partition && mark.offset == *offset);
-    let row = mark.and_then(|mark| events.outbox.get(&mark.seq));
+    let row = if events.is_in_kafka {
+        let mut rows = events.outbox.values();
+        rows.find(|row| row.id == *event && row.partition == *partition)
+    } else {
+        let mut marks = events.log.iter();
+        let mark = marks.find(|mark| mark.partition == *partition && mark.offset == *offset);
+        mark.and_then(|mark| events.outbox.get(&mark.seq))
+    };
     if row.is_none_or(|row| row.id != *event || row.key != letter.key) {
         verdict.breaks(|| {
             format!("the dead letter of event {event} for {consumer} points to {partition}/{offset}, where it is not")

@@ -12,6 +12,7 @@ pub mod migrate;
 pub mod operate;
 pub mod serve;
 pub mod settings;
+pub mod topics;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -93,6 +94,9 @@ pub enum Verb {
     /// Bring the schema of the database up to date (every start does, too).
     #[command(display_order = 7)]
     Migrate(ConfigArgs),
+    /// Make the topics of the event log in Kafka.
+    #[command(subcommand, display_order = 7)]
+    Topics(topics::TopicsVerb),
     /// Print the document of the public API (OpenAPI 3.1), which a gateway serves at /openapi.json.
     #[command(display_order = 8)]
     Openapi,
@@ -130,6 +134,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         Verb::Draw(verb) => draw::draw(verb).await,
         Verb::Check(args) => check::check(args).await,
         Verb::Migrate(args) => migrate::migrate(&args).await,
+        Verb::Topics(verb) => topics::topics(&verb).await,
         Verb::Openapi => {
             print(&openapi::text());
             OK

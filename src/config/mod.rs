@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use crate::base::ids::ShowId;
 use crate::base::secret::Secret;
+use crate::driver::kafka::{self, Kafka};
 use crate::driver::redis::Redis;
 use crate::gateway::settings::Settings as Gateway;
 use crate::gateway::upstreams::{Gate, HostSent, Route};
@@ -35,7 +36,7 @@ pub struct Config {
     /// Shows, ledger, orders, outbox, inbox.
     pub database: Url,
     /// The event log.
-    pub log: Url,
+    pub log: Log,
     /// The public door.
     pub gateway: Gateway,
     /// The operators' door.
@@ -71,6 +72,16 @@ pub struct Room {
 pub struct Url {
     /// See `default.toml` for the schemes.
     pub url: String,
+}
+
+/// `[log]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Log {
+    /// See `default.toml` for the schemes.
+    pub url: String,
+    /// The topic, where the log is in Kafka.
+    pub topic: String,
 }
 
 /// `[admin]`.
@@ -158,6 +169,9 @@ pub struct Upstream {
 #[error("{0}")]
 pub struct ConfigError(pub String);
 
+/// `log.url` of the outbox, read in order.
+pub const LOG_IN_SQL: &str = "sql:";
+
 /// `room.url` of a room in the process itself.
 pub const ROOM_IN_MEMORY: &str = "memory:";
 
@@ -177,12 +191,7 @@ impl Config {
                 "room.url ({scheme}) must be {ROOM_IN_MEMORY} or lead to Redis: {error}"
             ));
         }
-        if self.log.url != "sql:" {
-            return wrong(format!(
-                "log.url ({}) must be sql: in this version",
-                self.log.url
-            ));
-        }
+        self.kafka()?;
         if !self.database.url.starts_with("sqlite:") && !self.database_is_postgres() {
             // The rest of an address may be a password.
             let scheme = self.database.url.split(':').next().unwrap_or_default();
@@ -234,6 +243,27 @@ impl Config {
             Ok(_) => Ok(()),
             Err(error) => Err(ConfigError(error.to_string())),
         }
+    }
+
+    /// The topic in Kafka that events go to; none where the outbox is the log.
+    ///
+    /// # Errors
+    /// What cannot be one.
+    pub fn kafka(&self) -> Result<Option<Kafka>, ConfigError> {
+        let Log { url, topic } = &self.log;
+        if url == LOG_IN_SQL {
+            return Ok(None);
+        }
+        if !url.starts_with(kafka::SCHEME) {
+            return Err(ConfigError(format!(
+                "log.url ({url}) must be {LOG_IN_SQL} or begin with {}",
+                kafka::SCHEME
+            )));
+        }
+        let kafka = Kafka::new(url, topic);
+        kafka
+            .map(Some)
+            .map_err(|fault| ConfigError(format!("log.url ({url}), log.topic ({topic}): {fault}")))
     }
 
     /// Whether `database.url` names a PostgreSQL server.

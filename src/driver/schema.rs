@@ -24,4 +24,5 @@ schema![
     "0004_draw",
     "0005_cancel",
     "0006_mends",
+    "0007_kafka",
 ];

@@ -2,9 +2,11 @@
 //!
 //! An event is written into the outbox in the transaction that made it true. It carries the facts a
 //! consumer needs, so that nobody has to call back. `codec.rs` turns it into JSON and golden files
-//! pin every version of it; `money.rs` keeps amounts exact; `partition.rs` says where a key goes.
+//! pin every version of it; `money.rs` keeps amounts exact; `partition.rs` says where a key goes, and
+//! `headers.rs` what stands beside the payload in Kafka.
 
 pub mod codec;
+pub mod headers;
 pub mod money;
 pub mod partition;
 

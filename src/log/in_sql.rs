@@ -39,6 +39,11 @@ pub(super) fn lags(behind: &[(i64, i64, i64)], now: Timestamp) -> Vec<Lag> {
     (0..PARTITIONS).map(lag).collect()
 }
 
+/// Where a group stands in a partition, of a row of `log_groups`.
+pub(super) fn stands(row: &impl Cells) -> Result<(u16, u64), sqlx::Error> {
+    Ok((row.number("partition")?, row.number("offset")?))
+}
+
 /// A row of `delivery_retries`.
 pub(super) fn retry(row: &impl Cells) -> Result<Retry, sqlx::Error> {
     Ok(Retry {

@@ -1,5 +1,6 @@
 //! The port to what a consumer group has done: offsets, inbox, retries and dead letters.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use async_trait::async_trait;
@@ -12,8 +13,11 @@ use crate::log::{Delivery, LogError};
 #[async_trait]
 pub trait Inbox: Send + Sync + Debug {
     /// Makes a group known, at the start of the log, so that nothing is cleaned up before it has
-    /// read it.
+    /// read it. Refused where the database belongs to another log.
     async fn register(&self, group: &str) -> Result<(), LogError>;
+
+    /// Where the group stands: by partition, the next offset to read.
+    async fn standing(&self, group: &str) -> Result<BTreeMap<u16, u64>, LogError>;
 
     /// Whether the group has handled the event.
     async fn is_handled(&self, group: &str, event_id: &str) -> Result<bool, LogError>;

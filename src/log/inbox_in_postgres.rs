@@ -7,6 +7,7 @@
 //! Consumers commit their effect, the inbox row and the offset together: their adapters call
 //! [`remember`] and [`pass`] inside their own transaction.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -16,19 +17,21 @@ use crate::base::limits::{DEAD_LETTERS_PAGE_MAX, PARTITIONS};
 use crate::base::time::{Clock, Timestamp};
 use crate::driver::postgres::Postgres;
 use crate::log::inbox::{Because, DeadLetter, Inbox, Retry};
-use crate::log::{Delivery, LogError, in_sql};
+use crate::log::name_in_postgres::claim;
+use crate::log::{Delivery, LogError, LogName, in_sql};
 
 /// The inboxes in one database.
 #[derive(Debug, Clone)]
 pub struct InPostgres {
     db: Postgres,
     clock: Arc<dyn Clock>,
+    log: LogName,
 }
 
 impl InPostgres {
-    /// The inboxes of an open database.
-    pub fn new(db: Postgres, clock: Arc<dyn Clock>) -> Self {
-        Self { db, clock }
+    /// The inboxes of an open database, for groups of this log.
+    pub fn new(db: Postgres, clock: Arc<dyn Clock>, log: LogName) -> Self {
+        Self { db, clock, log }
     }
 }
 
@@ -93,9 +96,10 @@ pub async fn pass(
 #[async_trait]
 impl Inbox for InPostgres {
     async fn register(&self, group: &str) -> Result<(), LogError> {
-        let given = (self.clock.now(), group.to_owned());
+        let given = (self.clock.now(), group.to_owned(), self.log.clone());
         self.db
-            .unit_with(given, |mut tx, (now, group)| async move {
+            .unit_with(given, |mut tx, (now, group, log)| async move {
+                claim(&mut tx, &log).await??;
                 for partition in 0..PARTITIONS {
                     sqlx::query(
                         "insert into log_groups (consumer, partition, \"offset\", updated_at_ms)
@@ -111,6 +115,14 @@ impl Inbox for InPostgres {
                 Ok(())
             })
             .await
+    }
+
+    async fn standing(&self, group: &str) -> Result<BTreeMap<u16, u64>, LogError> {
+        let rows = sqlx::query("select partition, \"offset\" from log_groups where consumer = $1")
+            .bind(group)
+            .fetch_all(&mut *self.db.connection().await?)
+            .await?;
+        rows.iter().map(|row| Ok(in_sql::stands(row)?)).collect()
     }
 
     async fn is_handled(&self, group: &str, event_id: &str) -> Result<bool, LogError> {

@@ -7,6 +7,7 @@
 //! Consumers commit their effect, the inbox row and the offset together: their adapters call
 //! [`remember`] and [`pass`] inside their own transaction.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -17,19 +18,21 @@ use crate::base::time::{Clock, Timestamp};
 use crate::driver::sql::SqlError;
 use crate::driver::sqlite::Sqlite;
 use crate::log::inbox::{Because, DeadLetter, Inbox, Retry};
-use crate::log::{Delivery, LogError, in_sql};
+use crate::log::name_in_sqlite::claim;
+use crate::log::{Delivery, LogError, LogName, in_sql};
 
 /// The inboxes in one database file.
 #[derive(Debug, Clone)]
 pub struct InSqlite {
     db: Sqlite,
     clock: Arc<dyn Clock>,
+    log: LogName,
 }
 
 impl InSqlite {
-    /// The inboxes of an open database.
-    pub fn new(db: Sqlite, clock: Arc<dyn Clock>) -> Self {
-        Self { db, clock }
+    /// The inboxes of an open database, for groups of this log.
+    pub fn new(db: Sqlite, clock: Arc<dyn Clock>, log: LogName) -> Self {
+        Self { db, clock, log }
     }
 }
 
@@ -95,8 +98,10 @@ pub async fn pass(
 impl Inbox for InSqlite {
     async fn register(&self, group: &str) -> Result<(), LogError> {
         let (db, now, group) = (self.db.clone(), self.clock.now(), group.to_owned());
+        let log = self.log.clone();
         let work = async move {
             let mut tx = db.write.begin_with("begin immediate").await?;
+            claim(&mut tx, &log).await??;
             for partition in 0..PARTITIONS {
                 sqlx::query(
                     "insert into log_groups (consumer, partition, offset, updated_at_ms)
@@ -112,6 +117,14 @@ impl Inbox for InSqlite {
             Ok(())
         };
         self.db.outlive(work).await
+    }
+
+    async fn standing(&self, group: &str) -> Result<BTreeMap<u16, u64>, LogError> {
+        let rows = sqlx::query("select partition, offset from log_groups where consumer = ?")
+            .bind(group)
+            .fetch_all(&self.db.read)
+            .await?;
+        rows.iter().map(|row| Ok(in_sql::stands(row)?)).collect()
     }
 
     async fn is_handled(&self, group: &str, event_id: &str) -> Result<bool, LogError> {

@@ -1,17 +1,21 @@
 //! How events travel: the ports of the event log, and the loop that every consumer runs.
 //!
-//! `outbox_in_*.rs` is how an event gets in. `in_sqlite.rs` and `in_postgres.rs` read the outbox as a log.
+//! `outbox_in_*.rs` is how an event gets in. `in_sqlite.rs` and `in_postgres.rs` read the outbox as a log;
+//! `in_kafka.rs` reads Kafka. `name_in_*.rs` keeps which of them it is.
 //! `inbox.rs` is what the groups have done: offsets, handled events, retries, dead letters.
 //! `consume.rs` hands deliveries to a consumer, one partition after the other; `breaker.rs` tells a
 //! poisoned event from a provider that is down, and `patience.rs` decides what becomes of a failure.
 
 pub mod breaker;
 pub mod consume;
+pub mod in_kafka;
 pub mod in_postgres;
 pub mod in_sqlite;
 pub mod inbox;
 pub mod inbox_in_postgres;
 pub mod inbox_in_sqlite;
+pub mod name_in_postgres;
+pub mod name_in_sqlite;
 pub mod outbox_in_postgres;
 pub mod outbox_in_sqlite;
 pub mod patience;
@@ -102,10 +106,56 @@ pub enum ApplyError {
     Store(#[from] LogError),
 }
 
+/// Which log it is. Places in one mean nothing in another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogName(pub String);
+
+impl LogName {
+    /// The outbox itself, read in order.
+    pub fn sql() -> Self {
+        Self("sql:".to_owned())
+    }
+
+    /// A topic of Kafka. Which brokers have it may change.
+    pub fn topic(topic: &str) -> Self {
+        Self(format!("kafka:{topic}"))
+    }
+
+    /// Whether this is the log that a database is known to belong to.
+    ///
+    /// # Errors
+    /// [`Elsewhere`]: it is another.
+    pub fn is(&self, known: &str) -> Result<(), Elsewhere> {
+        match self.0 == known {
+            true => Ok(()),
+            false => Err(Elsewhere {
+                known: known.to_owned(),
+                named: self.0.clone(),
+            }),
+        }
+    }
+}
+
+/// The database belongs to another log than the configuration names.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the events of this database go to log {known}, and log.url and log.topic name {named}: offsets of \
+     one mean nothing in the other"
+)]
+pub struct Elsewhere {
+    /// Where they have gone so far.
+    pub known: String,
+    /// Where they were to go.
+    pub named: String,
+}
+
 /// Why the log could not be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The log is away or too slow. Ask again.
     #[error("event log unavailable")]
     Unavailable(#[source] anyhow::Error),
+    /// The group's offsets are places in another log.
+    #[error(transparent)]
+    Elsewhere(#[from] Elsewhere),
 }

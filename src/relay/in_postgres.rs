@@ -16,6 +16,8 @@ use crate::base::ids::FencingToken;
 use crate::base::limits::PARTITIONS;
 use crate::base::time::{Clock, Timestamp};
 use crate::driver::postgres::Postgres;
+use crate::log::LogName;
+use crate::log::name_in_postgres::claim;
 use crate::relay::in_sql::unsent;
 use crate::relay::plan::{Batch, Lease, Page, Unsent};
 use crate::relay::store::{Cleaned, Published, Store, StoreError};
@@ -25,12 +27,13 @@ use crate::relay::store::{Cleaned, Published, Store, StoreError};
 pub struct InPostgres {
     db: Postgres,
     clock: Arc<dyn Clock>,
+    log: LogName,
 }
 
 impl InPostgres {
-    /// The outbox of an open database.
-    pub fn new(db: Postgres, clock: Arc<dyn Clock>) -> Self {
-        Self { db, clock }
+    /// The outbox of an open database, whose events go to this log.
+    pub fn new(db: Postgres, clock: Arc<dyn Clock>, log: LogName) -> Self {
+        Self { db, clock, log }
     }
 }
 
@@ -38,9 +41,15 @@ impl InPostgres {
 impl Store for InPostgres {
     async fn lease(&self, holder: &str, ttl_ms: u64) -> Result<Vec<Lease>, StoreError> {
         let now = self.clock.now();
-        let given = (now, holder.to_owned(), now.plus_ms(ttl_ms));
+        let given = (
+            now,
+            holder.to_owned(),
+            now.plus_ms(ttl_ms),
+            self.log.clone(),
+        );
         self.db
-            .unit_with(given, |mut tx, (now, holder, until)| async move {
+            .unit_with(given, |mut tx, (now, holder, until, log)| async move {
+                claim(&mut tx, &log).await??;
                 let mut leases = Vec::new();
                 for partition in 0..PARTITIONS {
                     let token = take(&mut tx, partition, &holder, (now, until)).await?;
@@ -93,15 +102,15 @@ impl Store for InPostgres {
         self.db
             .unit_with(given, |mut tx, (now, batches)| async move {
                 let mut answers = Vec::new();
-                for batch in &batches {
+                for batch in batches {
                     if !holds(&mut tx, &batch.lease, now).await? {
                         answers.push(Published::Fenced);
                         continue;
                     }
-                    mark(&mut tx, batch, now).await?;
-                    quarantine(&mut tx, batch, now).await?;
-                    raise_floor(&mut tx, batch).await?;
-                    answers.push(Published::Done);
+                    mark(&mut tx, &batch, now).await?;
+                    quarantine(&mut tx, &batch, now).await?;
+                    raise_floor(&mut tx, &batch).await?;
+                    answers.push(Published::all_of(batch));
                 }
                 tx.commit().await?;
                 Ok(answers)
@@ -158,11 +167,12 @@ async fn unsent_rows(
     // A missing version counts as sent only where marks have been cleaned up: then it may have been
     // among them. Otherwise it is not there yet.
     let rows = sqlx::query(
-        "select o.seq, o.aggregatetype, o.aggregateid, o.aggregate_version, o.payload,
+        "select o.seq, o.id, o.type, o.aggregatetype, o.aggregateid, o.aggregate_version, o.payload,
+                o.traceparent, o.occurred_at_ms,
                 case when o.aggregate_version = 1 or l.seq is not null then 'sent'
                      when q.seq is not null then 'quarantined'
                      when p.seq is null
-                      and 0 < (select min(f.offset) from outbox_log f where f.partition = $1)
+                      and 0 < (select f.cleaned from outbox_partitions f where f.partition = $1)
                      then 'sent'
                      else 'unsent' end as before
          from outbox o
@@ -204,15 +214,17 @@ async fn holds(
 }
 
 async fn mark(conn: &mut PgConnection, batch: &Batch, now: Timestamp) -> Result<(), sqlx::Error> {
-    let seqs: Vec<i64> = batch.send.iter().map(|seq| seq.cast_signed()).collect();
+    let seqs: Vec<i64> = batch.send.iter().map(|row| row.seq.cast_signed()).collect();
+    let offsets: Vec<i64> = batch.offsets.iter().map(|o| o.cast_signed()).collect();
     sqlx::query(
         "insert into outbox_log (partition, \"offset\", seq, logged_at_ms)
-         select $1, coalesce((select max(l.offset) + 1 from outbox_log l where l.partition = $1), 0)
-                    + s.n - 1, s.seq, $3
-         from unnest($2::bigint[]) with ordinality as s (seq, n)",
+         select $1, coalesce(s.at, n.next + s.n - 1), s.seq, $4
+         from unnest($2::bigint[], $3::bigint[]) with ordinality as s (seq, at, n),
+              (select coalesce(max(l.offset) + 1, 0) as next from outbox_log l where l.partition = $1) as n",
     )
     .bind(i64::from(batch.lease.partition))
     .bind(seqs)
+    .bind(offsets)
     .bind(now.as_millis())
     .execute(conn)
     .await?;
@@ -299,5 +311,11 @@ async fn remove(
     ] {
         sqlx::query(delete).bind(&seqs).execute(&mut *conn).await?;
     }
-    Ok(u64::try_from(seqs.len()).unwrap_or(u64::MAX))
+    let removed = i64::try_from(seqs.len()).unwrap_or(i64::MAX);
+    sqlx::query("update outbox_partitions set cleaned = cleaned + $2 where partition = $1")
+        .bind(i64::from(partition))
+        .bind(removed)
+        .execute(conn)
+        .await?;
+    Ok(removed.cast_unsigned())
 }

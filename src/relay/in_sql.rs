@@ -1,5 +1,6 @@
 //! What both databases share of the outbox: what a row means, and what errors come to.
 
+use crate::base::time::Timestamp;
 use crate::driver::sql::{Cells, SqlError};
 use crate::relay::plan::{Before, Unsent};
 use crate::relay::store::StoreError;
@@ -9,9 +10,13 @@ pub(super) fn unsent(row: &impl Cells) -> Result<Unsent, sqlx::Error> {
     let before: String = row.cell("before")?;
     Ok(Unsent {
         seq: row.number("seq")?,
+        id: row.cell("id")?,
+        kind: row.cell("type")?,
         key: (row.cell("aggregatetype")?, row.cell("aggregateid")?),
         version: row.number("aggregate_version")?,
         payload: row.cell("payload")?,
+        trace: row.cell("traceparent")?,
+        at: Timestamp::from_unix_ms(row.cell("occurred_at_ms")?),
         before: match before.as_str() {
             "sent" => Before::Sent,
             "quarantined" => Before::Quarantined,

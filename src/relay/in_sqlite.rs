@@ -13,6 +13,8 @@ use crate::base::ids::FencingToken;
 use crate::base::limits::PARTITIONS;
 use crate::base::time::{Clock, Timestamp};
 use crate::driver::sqlite::Sqlite;
+use crate::log::LogName;
+use crate::log::name_in_sqlite::claim;
 use crate::relay::in_sql::unsent;
 use crate::relay::plan::{Batch, Lease, Page, Unsent};
 use crate::relay::store::{Cleaned, Published, Store, StoreError};
@@ -22,12 +24,13 @@ use crate::relay::store::{Cleaned, Published, Store, StoreError};
 pub struct InSqlite {
     db: Sqlite,
     clock: Arc<dyn Clock>,
+    log: LogName,
 }
 
 impl InSqlite {
-    /// The outbox of an open database.
-    pub fn new(db: Sqlite, clock: Arc<dyn Clock>) -> Self {
-        Self { db, clock }
+    /// The outbox of an open database, whose events go to this log.
+    pub fn new(db: Sqlite, clock: Arc<dyn Clock>, log: LogName) -> Self {
+        Self { db, clock, log }
     }
 }
 
@@ -35,9 +38,10 @@ impl InSqlite {
 impl Store for InSqlite {
     async fn lease(&self, holder: &str, ttl_ms: u64) -> Result<Vec<Lease>, StoreError> {
         let (db, now, holder) = (self.db.clone(), self.clock.now(), holder.to_owned());
-        let until = now.plus_ms(ttl_ms);
+        let (until, log) = (now.plus_ms(ttl_ms), self.log.clone());
         let work = async move {
             let mut tx = db.write.begin_with("begin immediate").await?;
+            claim(&mut tx, &log).await??;
             let mut leases = Vec::new();
             for partition in 0..PARTITIONS {
                 let token = take(&mut tx, partition, &holder, (now, until)).await?;
@@ -94,15 +98,15 @@ impl Store for InSqlite {
         let work = async move {
             let mut tx = db.write.begin_with("begin immediate").await?;
             let mut answers = Vec::new();
-            for batch in &batches {
+            for batch in batches {
                 if !holds(&mut tx, &batch.lease, now).await? {
                     answers.push(Published::Fenced);
                     continue;
                 }
-                mark(&mut tx, batch, now).await?;
-                quarantine(&mut tx, batch, now).await?;
-                raise_floor(&mut tx, batch).await?;
-                answers.push(Published::Done);
+                mark(&mut tx, &batch, now).await?;
+                quarantine(&mut tx, &batch, now).await?;
+                raise_floor(&mut tx, &batch).await?;
+                answers.push(Published::all_of(batch));
             }
             tx.commit().await?;
             Ok(answers)
@@ -159,11 +163,12 @@ async fn unsent_rows(
     // A missing version counts as sent only where marks have been cleaned up: then it may have been
     // among them. Otherwise it is not there yet.
     let rows = sqlx::query(
-        "select o.seq, o.aggregatetype, o.aggregateid, o.aggregate_version, o.payload,
+        "select o.seq, o.id, o.type, o.aggregatetype, o.aggregateid, o.aggregate_version, o.payload,
+                o.traceparent, o.occurred_at_ms,
                 case when o.aggregate_version = 1 or l.seq is not null then 'sent'
                      when q.seq is not null then 'quarantined'
                      when p.seq is null
-                      and 0 < (select min(offset) from outbox_log where partition = ?1) then 'sent'
+                      and 0 < (select cleaned from outbox_partitions where partition = ?1) then 'sent'
                      else 'unsent' end as before
          from outbox o
          left join outbox p on p.aggregatetype = o.aggregatetype
@@ -207,14 +212,15 @@ async fn mark(
     batch: &Batch,
     now: Timestamp,
 ) -> Result<(), sqlx::Error> {
-    for seq in &batch.send {
+    for (n, row) in batch.send.iter().enumerate() {
         sqlx::query(
             "insert into outbox_log (partition, offset, seq, logged_at_ms)
-             select ?1, coalesce(max(offset) + 1, 0), ?2, ?3
+             select ?1, coalesce(?3, max(offset) + 1, 0), ?2, ?4
              from outbox_log where partition = ?1",
         )
         .bind(batch.lease.partition)
-        .bind(seq.cast_signed())
+        .bind(row.seq.cast_signed())
+        .bind(batch.offsets.get(n).map(|offset| offset.cast_signed()))
         .bind(now.as_millis())
         .execute(&mut *conn)
         .await?;
@@ -306,5 +312,11 @@ async fn remove(
             .execute(&mut *conn)
             .await?;
     }
-    Ok(u64::try_from(seqs.len()).unwrap_or(u64::MAX))
+    let removed = i64::try_from(seqs.len()).unwrap_or(i64::MAX);
+    sqlx::query("update outbox_partitions set cleaned = cleaned + ? where partition = ?")
+        .bind(removed)
+        .bind(partition)
+        .execute(conn)
+        .await?;
+    Ok(removed.cast_unsigned())
 }

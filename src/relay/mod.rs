@@ -1,7 +1,8 @@
 //! Moves events from the outbox into the log: nothing lost, nothing out of order for its key.
 //!
 //! `store.rs` is the port; its adapters keep lease, marks and floor beside the outbox, and in SQL the
-//! marks are the log. `plan.rs` decides which rows go now; `step.rs` is the loop.
+//! marks are the log. `via_kafka.rs` goes before one of them: it sends to Kafka what is then marked, and
+//! `waves.rs` says what may go at once. `plan.rs` decides which rows go now; `step.rs` is the loop.
 //!
 //! There is no cursor over `seq`: a row is unsent until it has a mark. Several relays may run; a
 //! partition belongs to the one that holds its lease, and whoever lost it is refused inside the very
@@ -12,5 +13,7 @@ pub mod in_sqlite;
 pub mod plan;
 pub mod step;
 pub mod store;
+pub mod via_kafka;
+pub mod waves;
 
 mod in_sql;

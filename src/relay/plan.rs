@@ -38,12 +38,20 @@ pub struct Page {
 pub struct Unsent {
     /// Its place in the outbox.
     pub seq: u64,
+    /// Names the event for ever.
+    pub id: String,
+    /// The event's `type`.
+    pub kind: String,
     /// The kind of thing that changed, and which one: rows of one key keep their order.
     pub key: (String, String),
     /// 1, 2, 3… within the key.
     pub version: u64,
     /// The event as it will be sent.
     pub payload: String,
+    /// W3C trace context of the request that caused it.
+    pub trace: Option<String>,
+    /// When it became true.
+    pub at: Timestamp,
     /// How the version before stands.
     pub before: Before,
 }
@@ -65,7 +73,9 @@ pub struct Batch {
     /// The partition, and the token under which it is held.
     pub lease: Lease,
     /// The rows to send, in this order.
-    pub send: Vec<u64>,
+    pub send: Vec<Unsent>,
+    /// Where a log other than the outbox has put them; empty: they get the next offsets here.
+    pub offsets: Vec<u64>,
     /// The rows that cannot be sent, and why.
     pub quarantine: Vec<(u64, String)>,
     /// Up to where every row is then marked or quarantined.
@@ -82,10 +92,11 @@ pub struct Plan {
 }
 
 /// Plans the next batch of a partition.
-pub fn plan(lease: Lease, page: &Page) -> Plan {
+pub fn plan(lease: Lease, page: Page) -> Plan {
     let mut batch = Batch {
         lease,
         send: Vec::new(),
+        offsets: Vec::new(),
         quarantine: Vec::new(),
         floor: page.through,
     };
@@ -93,10 +104,10 @@ pub fn plan(lease: Lease, page: &Page) -> Plan {
     let mut sent = BTreeMap::new();
     let mut stuck = BTreeSet::new();
     let mut waiting = 0;
-    for row in &page.rows {
-        let key = &row.key;
-        let goes_after = sent.get(key) == Some(&row.version.saturating_sub(1));
-        if row.before == Before::Quarantined || stuck.contains(key) {
+    for row in page.rows {
+        let key = row.key.clone();
+        let goes_after = sent.get(&key) == Some(&row.version.saturating_sub(1));
+        if row.before == Before::Quarantined || stuck.contains(&key) {
             stuck.insert(key);
             let reason = "an earlier version of its key is quarantined";
             batch.quarantine.push((row.seq, reason.to_owned()));
@@ -109,7 +120,7 @@ pub fn plan(lease: Lease, page: &Page) -> Plan {
             batch.quarantine.push((row.seq, reason.to_owned()));
         } else {
             sent.insert(key, row.version);
-            batch.send.push(row.seq);
+            batch.send.push(row);
         }
     }
     Plan { batch, waiting }
@@ -128,9 +139,13 @@ mod tests {
     fn row(seq: u64, key: &str, version: u64, before: Before) -> Unsent {
         Unsent {
             seq,
+            id: format!("event-{seq}"),
+            kind: "OrderPlaced".to_owned(),
             key: ("order".to_owned(), key.to_owned()),
             version,
             payload: "{}".to_owned(),
+            trace: None,
+            at: Timestamp::from_unix_ms(0),
             before,
         }
     }
@@ -141,14 +156,13 @@ mod tests {
             through: 100,
             floor: 0,
         };
-        let Plan { batch, waiting } = plan(LEASE, &page);
+        let rows = page.rows.len() as u64;
+        let Plan { batch, waiting } = plan(LEASE, page);
+        let sent: Vec<u64> = batch.send.iter().map(|row| row.seq).collect();
         let stuck: Vec<u64> = batch.quarantine.iter().map(|(seq, _)| *seq).collect();
-        assert_eq!(
-            (&*batch.send, &*stuck, batch.floor),
-            (send, quarantine, floor)
-        );
+        assert_eq!((&*sent, &*stuck, batch.floor), (send, quarantine, floor));
         let settled = u64::try_from(send.len() + quarantine.len()).unwrap();
-        assert_eq!(waiting, page.rows.len() as u64 - settled);
+        assert_eq!(waiting, rows - settled);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The relay's loop: hold partitions, read what is unsent, plan, publish.
 //!
 //! A crash before the publish loses nothing: the rows are still unsent. A crash after it repeats
-//! nothing: the rows have their marks. In between there is no in between: marks and floor are one
-//! transaction.
+//! nothing: the rows have their marks. Where the outbox is the log there is nothing in between: marks
+//! and floor are one transaction. Where the log is Kafka, a crash between its acknowledgement and the
+//! marks sends the same events again, with the same ids.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,11 +95,12 @@ impl Relay {
         let mut batches = Vec::new();
         for lease in &self.leases {
             let page = self.store.unsent(lease.partition, RELAY_BATCH_MAX).await?;
-            let plan = plan(*lease, &page);
+            let (full, floor) = (page.rows.len() == RELAY_BATCH_MAX, page.floor);
+            let plan = plan(*lease, page);
             step.waiting += plan.waiting;
             let idle = plan.batch.send.is_empty() && plan.batch.quarantine.is_empty();
-            step.more |= !idle && page.rows.len() == RELAY_BATCH_MAX;
-            if !idle || page.floor + FLOOR_LAG_MAX <= plan.batch.floor {
+            step.more |= !idle && full;
+            if !idle || floor + FLOOR_LAG_MAX <= plan.batch.floor {
                 batches.push(plan.batch);
             }
         }
@@ -106,10 +108,10 @@ impl Relay {
             let answers = self.store.publish(&batches).await?;
             for (batch, answer) in batches.iter().zip(answers) {
                 match answer {
-                    Published::Done => {
-                        step.sent += count(batch.send.len());
-                        step.quarantined += count(batch.quarantine.len());
-                        batch.quarantine.iter().for_each(report);
+                    Published::Done { sent, quarantined } => {
+                        step.sent += count(sent);
+                        step.quarantined += count(quarantined.len());
+                        quarantined.iter().for_each(report);
                     }
                     Published::Fenced => {
                         step.fenced += 1;

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 
 use crate::base::time::Timestamp;
+use crate::log::Elsewhere;
 use crate::relay::plan::{Batch, Lease, Page};
 
 /// The outbox, its marks and its leases. Every method is one transaction, and repeating it is
@@ -21,9 +22,9 @@ pub trait Store: Send + Sync + Debug {
     /// The first rows of a partition, by `seq`, that have no mark and are not quarantined.
     async fn unsent(&self, partition: u16, max: usize) -> Result<Page, StoreError>;
 
-    /// Sends batches: marks their rows, at the next offsets of their partitions, keeps what cannot
-    /// be sent, and raises the floors. A batch whose token is no longer its partition's changes
-    /// nothing. One answer a batch, in order.
+    /// Sends batches: marks their rows, at the next offsets of their partitions or where another log has
+    /// put them, keeps what cannot be sent, and raises the floors. A batch whose token is no longer its
+    /// partition's changes nothing. One answer a batch, in order.
     async fn publish(&self, batches: &[Batch]) -> Result<Vec<Published>, StoreError>;
 
     /// Removes rows and marks that were logged before `before` and that every registered group is
@@ -32,10 +33,15 @@ pub trait Store: Send + Sync + Debug {
 }
 
 /// The answer to a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Published {
-    /// It is in the log.
-    Done,
+    /// So many of its rows are in the log, and these never will be; any others are still unsent.
+    Done {
+        /// Rows that are in the log.
+        sent: usize,
+        /// Rows that can never be sent, and why.
+        quarantined: Vec<(u64, String)>,
+    },
     /// Another relay holds the partition, or the lease has run out: nothing was written.
     Fenced,
 }
@@ -49,10 +55,26 @@ pub struct Cleaned {
     pub held_back: u32,
 }
 
-/// Why the outbox could not be asked.
+impl Published {
+    /// All of it is done.
+    pub fn all_of(batch: Batch) -> Self {
+        Self::Done {
+            sent: batch.send.len(),
+            quarantined: batch.quarantine,
+        }
+    }
+}
+
+/// Why nothing could be sent.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The database is away or too slow. Ask again.
     #[error("outbox unavailable")]
     Unavailable(#[source] anyhow::Error),
+    /// The log that is not the outbox is away, too slow or not as it should be. Ask again.
+    #[error("event log unavailable")]
+    Log(#[source] anyhow::Error),
+    /// The outbox's events go to another log than this relay's.
+    #[error(transparent)]
+    Elsewhere(#[from] Elsewhere),
 }

@@ -173,6 +173,12 @@ pub fn delivery(group: &'static str, outcome: &'static str) {
     counter!("catraca_deliveries_total", "group" => group, "outcome" => outcome).increment(1);
 }
 
+/// `catraca_group_partitions{group}`: partitions of a group in Kafka that this process reads.
+pub fn group_partitions(group: &str, partitions: usize) {
+    let partitions = f64::from(u32::try_from(partitions).unwrap_or(u32::MAX));
+    gauge!("catraca_group_partitions", "group" => group.to_owned()).set(partitions);
+}
+
 /// `catraca_lag_records{group}`, `catraca_lag_oldest_ms{group}`: how far a consumer group is behind:
 /// events not yet handled in all partitions, and the age of the oldest of them.
 #[expect(clippy::cast_precision_loss, reason = "gauges are for people")]

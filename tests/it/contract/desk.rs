@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use catraca::app::database::{Database, Stores};
 use catraca::base::ids::{EventId, FanId, IdSource, OrderId};
+use catraca::base::limits::{ACK_DEADLINE_MS, RELAY_LEASE_TTL_MS};
 use catraca::base::time::{Clock, ManualClock, Timestamp};
+use catraca::driver::kafka::Kafka;
 use catraca::event::money::Money;
 use catraca::event::{Customer, Envelope, Event, Order, ShowFacts};
-use catraca::log::Subscriber;
 use catraca::log::consume::Consuming;
 use catraca::log::inbox::Inbox;
+use catraca::log::{Delivery, Subscriber};
 use catraca::notify::Sender;
 use catraca::notify::step::Notifier;
 use catraca::notify::via_mailbox::ViaMailbox;
@@ -18,6 +20,7 @@ use catraca::relay::step::{Relay, Settings};
 use tempfile::TempDir;
 
 use crate::support::database::{self, End};
+use crate::support::{kafka, until};
 
 pub(crate) const T0: Timestamp = Timestamp::from_unix_ms(1_800_000_000_000);
 
@@ -29,18 +32,35 @@ pub(crate) struct Desk {
     pub(crate) stores: Stores,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) ids: IdSource,
+    /// Where events go, unless the outbox is the log.
+    pub(crate) kafka: Option<Kafka>,
 }
 
 impl Desk {
     pub(crate) async fn open(db: Database, folder: TempDir) -> Self {
+        Self::with(db, folder, None)
+    }
+
+    /// One whose events go to this topic.
+    pub(crate) fn with_kafka(db: Database, folder: TempDir, kafka: Kafka) -> Self {
+        Self::with(db, folder, Some(kafka))
+    }
+
+    fn with(db: Database, folder: TempDir, kafka: Option<Kafka>) -> Self {
         let clock = Arc::new(ManualClock::at(T0));
         let time: Arc<dyn Clock> = clock.clone();
+        let ids = Arc::new(IdSource::seeded(8));
+        let stores = match &kafka {
+            None => db.stores(&time, &ids),
+            Some(kafka) => db.stores_with_kafka(&time, &ids, kafka),
+        };
         Self {
-            stores: db.stores(&time, &Arc::new(IdSource::seeded(8))),
+            stores,
             db,
             folder,
             clock,
             ids: IdSource::seeded(7),
+            kafka,
         }
     }
 
@@ -51,7 +71,43 @@ impl Desk {
             Database::Sqlite(_) => database::in_sqlite(folder.path()).await,
             Database::Postgres(_) => database::in_postgres().await.unwrap(),
         };
-        Self::open(db, folder).await
+        match &self.kafka {
+            None => Self::open(db, folder).await,
+            Some(_) => Self::with_kafka(db, folder, kafka::topic().await.unwrap()),
+        }
+    }
+
+    /// So much time goes by that every lease has run out.
+    pub(crate) fn let_leases_lapse(&self) {
+        let waits = self.kafka.as_ref().map_or(0, |_| ACK_DEADLINE_MS);
+        self.clock.advance_ms(RELAY_LEASE_TTL_MS + waits);
+    }
+
+    /// How many deliveries a partition has in all.
+    async fn deliveries(&self, partition: u16) -> usize {
+        let Some(kafka) = &self.kafka else {
+            let marks = format!("select count(*) from outbox_log where partition = {partition}");
+            return usize::try_from(self.count(&marks).await).unwrap();
+        };
+        crate::support::kafka::ends(kafka)[usize::from(partition)]
+    }
+
+    /// The deliveries of a partition from where the group stands, once there are so many.
+    pub(crate) async fn poll(&self, group: &str, partition: u16, count: usize) -> Vec<Delivery> {
+        let log = self.log();
+        let asked = until("there are deliveries", async || {
+            let found = log.poll(group, partition, usize::MAX).await.unwrap();
+            (count <= found.len()).then_some(found)
+        });
+        asked.await
+    }
+
+    /// All deliveries of a partition, for a group that stands at its beginning.
+    pub(crate) async fn poll_all(&self, group: &str, partition: u16) -> Vec<Delivery> {
+        let count = self.deliveries(partition).await;
+        let found = self.poll(group, partition, count).await;
+        assert_eq!(found.len(), count, "partition {partition}");
+        found
     }
 
     pub(crate) fn time(&self) -> Arc<dyn Clock> {

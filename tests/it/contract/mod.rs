@@ -12,6 +12,8 @@ mod desk;
 mod gate;
 mod joins;
 mod journey;
+mod kafka;
+mod kafka_groups;
 mod log;
 mod mend;
 mod notify;

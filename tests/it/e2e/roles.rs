@@ -5,6 +5,7 @@ use catraca::base::time::{Clock, SystemClock};
 use serde_json::{Value, json};
 
 use crate::support::client::Client;
+use crate::support::kafka;
 use crate::support::need::REDIS;
 use crate::support::process::{Alone, SECRET, run_in};
 use crate::support::redis::Server;
@@ -13,14 +14,38 @@ use crate::support::until;
 
 #[tokio::test]
 async fn processes_of_one_role_each_are_one_sale() {
-    let Some(server) = Server::start(&REDIS) else {
+    sale(Vec::new()).await;
+}
+
+#[tokio::test]
+async fn a_sale_is_the_same_with_its_events_in_kafka() {
+    let Some(topic) = kafka::topic().await else {
         return;
+    };
+    let url = kafka::broker().unwrap().url();
+    let topic_name = topic.topic().to_owned();
+    let log = [
+        ("CATRACA__LOG__URL", url),
+        ("CATRACA__LOG__TOPIC", topic_name),
+    ];
+    if sale(log.to_vec()).await {
+        assert!(
+            24 <= kafka::ends(&topic).iter().sum::<usize>(),
+            "two events an order"
+        );
+    }
+}
+
+/// A whole sale with these variables. False where this machine may do without Redis.
+async fn sale(more: Vec<(&'static str, String)>) -> bool {
+    let Some(server) = Server::start(&REDIS) else {
+        return false;
     };
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let room = ("CATRACA__ROOM__URL", server.url());
+    let shared = [vec![("CATRACA__ROOM__URL", server.url())], more].concat();
     let start = async |role, more: &[(&str, String)]| {
-        let env: Vec<_> = [std::slice::from_ref(&room), more].concat();
+        let env: Vec<_> = [&*shared, more].concat();
         Alone::start(role, folder, &env).await
     };
     let orders = start(Role::Orders, &[]).await;
@@ -69,6 +94,7 @@ async fn processes_of_one_role_each_are_one_sale() {
     );
     let (status, _) = health.ask("GET /admin/v1/shows", &[], &Value::Null).await;
     assert_eq!(status, 404, "a gateway has no SQL to answer operators from");
+    true
 }
 
 #[tokio::test]

@@ -57,6 +57,7 @@ pub(crate) const PURE: &[&str] = &[
     "notify/compose.rs",
     "notify/language.rs",
     "relay/plan.rs",
+    "relay/waves.rs",
     "stock/count.rs",
     "journey/fold.rs",
 ];
@@ -100,6 +101,7 @@ pub(crate) const fn rules(kind: Kind) -> (&'static [Kind], &'static [&'static st
                 "hyper",
                 "sqlx",
                 "redis",
+                "rdkafka",
                 "HashMap",
                 "HashSet",
                 "Clock",
@@ -109,10 +111,13 @@ pub(crate) const fn rules(kind: Kind) -> (&'static [Kind], &'static [&'static st
                 "rand",
             ],
         ),
-        Port => (&[Pure, Port], &["sqlx", "redis", "axum"]),
+        Port => (&[Pure, Port], &["sqlx", "redis", "rdkafka", "axum"]),
         Adapter => (&[Pure, Port, Driver, Telemetry], &["axum"]),
-        Service | Http => (&[Pure, Port, Http, Telemetry], &["sqlx", "redis"]),
-        Telemetry => (&[Pure, Telemetry], &["sqlx", "redis", "axum"]),
+        Service | Http => (
+            &[Pure, Port, Http, Telemetry],
+            &["sqlx", "redis", "rdkafka"],
+        ),
+        Telemetry => (&[Pure, Telemetry], &["sqlx", "redis", "rdkafka", "axum"]),
         Driver => (&[Pure, Telemetry, Driver], &["axum"]),
         Checker => (&[Pure, Checker], &["axum"]),
         Root => (

@@ -1,6 +1,6 @@
 //! Relay, log, inbox and provider that lack one rule, to see whether the checker notices.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -109,6 +109,10 @@ struct Blank {
 
 #[async_trait]
 impl Inbox for Blank {
+    async fn standing(&self, group: &str) -> Result<BTreeMap<u16, u64>, LogError> {
+        self.inner.standing(group).await
+    }
+
     async fn is_handled(&self, _group: &str, _event_id: &str) -> Result<bool, LogError> {
         Ok(false)
     }
@@ -191,7 +195,7 @@ impl store::Store for MarksFirst {
         let lost = *self.lost.lock().unwrap();
         let mut batches = batches.to_vec();
         for batch in &mut batches {
-            batch.send.retain(|seq| Some(*seq) != lost);
+            batch.send.retain(|row| Some(row.seq) != lost);
         }
         self.inner.publish(&batches).await
     }

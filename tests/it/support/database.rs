@@ -44,6 +44,27 @@ macro_rules! on_every_database {
 }
 pub(crate) use on_every_database;
 
+/// The same, and once more with a database on SQLite whose events go to a topic of Kafka.
+macro_rules! on_every_log {
+    ($world:ident: $($case:ident),+ $(,)?) => {
+        crate::support::database::on_every_database! { $world: $($case),+ }
+
+        mod in_kafka {
+            $(
+                #[tokio::test]
+                async fn $case() {
+                    let folder = tempfile::tempdir().unwrap();
+                    if let Some(topic) = crate::support::kafka::topic().await {
+                        let database = crate::support::database::in_sqlite(folder.path()).await;
+                        super::$case(super::$world::with_kafka(database, folder, topic)).await;
+                    }
+                }
+            )+
+        }
+    };
+}
+pub(crate) use on_every_log;
+
 /// A file in this folder.
 pub(crate) async fn in_sqlite(folder: &Path) -> Database {
     let db = Sqlite::open(&folder.join("catraca.db"), CATRACA).await;
@@ -52,9 +73,12 @@ pub(crate) async fn in_sqlite(folder: &Path) -> Database {
 
 /// A database on the server of this run. `None` where this machine may do without.
 pub(crate) async fn in_postgres() -> Option<Database> {
-    let url = postgres::database().await?;
-    let db = Postgres::open(&url, POSTGRES).await.unwrap();
-    Some(Database::Postgres(db))
+    Some(at(&postgres::database().await?).await)
+}
+
+/// The database on PostgreSQL at this address.
+pub(crate) async fn at(url: &str) -> Database {
+    Database::Postgres(Postgres::open(url, POSTGRES).await.unwrap())
 }
 
 /// What a statement finds.

@@ -56,6 +56,20 @@ pub(crate) const POSTGRES: Need = Need {
     programs: &["postgres"],
 };
 
+/// Runs what is written for it.
+pub(crate) const JAVA: Need = Need {
+    what: "Java 17 or later",
+    variable: "CATRACA_JAVA",
+    programs: &["java"],
+};
+
+/// Takes events. A folder of jars, which no system has in a place of its own: `./dev` fetches them.
+pub(crate) const KAFKA: Need = Need {
+    what: "a folder with Apache Kafka's jars (./dev servers fetches them)",
+    variable: "CATRACA_KAFKA",
+    programs: &[],
+};
+
 /// Stands before a shop, and asks us whom to let through.
 pub(crate) const NGINX: Need = Need {
     what: "nginx",
@@ -123,7 +137,7 @@ impl Need {
 
     fn look(&self) -> Option<PathBuf> {
         if let Ok(named) = env::var(self.variable) {
-            return Some(PathBuf::from(named)).filter(|path| path.is_file());
+            return Some(PathBuf::from(named)).filter(|path| path.exists());
         }
         let folders: Vec<PathBuf> =
             env::split_paths(&env::var("PATH").unwrap_or_default()).collect();

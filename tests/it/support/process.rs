@@ -129,7 +129,7 @@ impl Server {
 /// A process of one role that has said where it listens. It dies with the value.
 #[derive(Debug)]
 pub(crate) struct Alone {
-    _child: Child,
+    child: Child,
     _out: Lines<BufReader<ChildStdout>>,
     greeting: Vec<String>,
 }
@@ -163,10 +163,15 @@ impl Alone {
             greeting.push(line.expect("a greeting").unwrap().expect("a greeting"));
         }
         Self {
-            _child: child,
+            child,
             _out: out,
             greeting,
         }
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id().expect("it runs")
     }
 
     /// The address after this word of the greeting.

@@ -1,0 +1,52 @@
+//! `catraca topics apply`: makes the topic of the event log in Kafka, once; nothing else makes it.
+
+use clap::Subcommand;
+
+use crate::base::limits::PARTITIONS;
+use crate::cli::settings::loaded;
+use crate::cli::{CONFIG, ConfigArgs, OK, UNAVAILABLE, complain, print};
+use crate::config::LOG_IN_SQL;
+use crate::driver::kafka::topics::Applied;
+
+/// What can be done with topics.
+#[derive(Debug, Subcommand)]
+pub enum TopicsVerb {
+    /// Make the topic that log.url and log.topic name. Where it is there, nothing changes; one with another
+    /// number of partitions is refused.
+    Apply(ConfigArgs),
+}
+
+/// Carries out `catraca topics`.
+pub async fn topics(verb: &TopicsVerb) -> u8 {
+    let TopicsVerb::Apply(args) = verb;
+    let kafka = match loaded(args) {
+        Ok(loaded) => loaded.config.kafka(),
+        Err(error) => {
+            complain(&error);
+            return CONFIG;
+        }
+    };
+    let kafka = match kafka {
+        Ok(Some(kafka)) => kafka,
+        Ok(None) => {
+            let line =
+                format!("log.url is {LOG_IN_SQL}: the outbox is the log, and there are no topics");
+            complain(&anyhow::anyhow!(line));
+            return CONFIG;
+        }
+        Err(error) => {
+            complain(&error.into());
+            return CONFIG;
+        }
+    };
+    let topic = kafka.topic();
+    match kafka.apply_topic().await {
+        Ok(Applied::Made) => print(&format!("{topic}: made, {PARTITIONS} partitions")),
+        Ok(Applied::Unchanged) => print(&format!("{topic}: unchanged, {PARTITIONS} partitions")),
+        Err(fault) => {
+            complain(&fault.into());
+            return UNAVAILABLE;
+        }
+    }
+    OK
+}

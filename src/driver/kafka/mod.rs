@@ -1,0 +1,181 @@
+//! Kafka as we use it: one topic, every deadline explicit, nothing that the library decides by itself.
+//!
+//! `topics.rs` makes the topic and refuses one of another shape, `producer.rs` sends and waits for what
+//! was acknowledged, `member.rs` reads as one of a group. The library's own threads do the network; its
+//! calls that block run where blocking is allowed.
+
+pub mod member;
+pub mod producer;
+pub mod topics;
+
+use rdkafka::ClientConfig;
+use rdkafka::client::ClientContext;
+use rdkafka::config::RDKafkaLogLevel;
+use rdkafka::consumer::BaseConsumer;
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+
+use crate::driver::kafka::topics::Shape;
+
+/// How `log.url` begins.
+pub const SCHEME: &str = "kafka://";
+/// How long a broker may take to accept a connection, and to answer a request.
+const CONNECT_MS: &str = "5000";
+const REQUEST_MS: &str = "5000";
+/// Longest name of a topic, by the broker's own rule.
+const TOPIC_BYTES_MAX: usize = 249;
+
+/// A cluster, and the topic that events go to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kafka {
+    brokers: String,
+    topic: String,
+}
+
+/// Why Kafka did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum KafkaFault {
+    /// The address or the name of the topic is none.
+    #[error("{0}")]
+    Address(String),
+    /// The topic is not there, and we make none by writing to it.
+    #[error("Kafka has no topic {0}; `catraca topics apply` makes it")]
+    NoTopic(String),
+    /// The topic has another number of partitions, so keys would move.
+    #[error("{0}")]
+    Shape(Shape),
+    /// The group's next events are no longer in the topic, or the topic was made anew.
+    #[error(
+        "group {group}: Kafka no longer has offset {offset} of partition {partition} of its topic"
+    )]
+    Gone {
+        /// Whose events.
+        group: String,
+        /// Where.
+        partition: u16,
+        /// What it was to read next.
+        offset: u64,
+    },
+    /// Kafka is away, too slow, or refuses.
+    #[error("Kafka did not do what it was asked")]
+    Away(#[from] KafkaError),
+    /// It has not said in time whether it did.
+    #[error("Kafka did not acknowledge in time")]
+    Slow,
+}
+
+impl KafkaFault {
+    /// What a code of the library's means, asked of a broker.
+    pub(super) fn of_code(code: RDKafkaErrorCode) -> Self {
+        Self::Away(KafkaError::Global(code))
+    }
+}
+
+impl Kafka {
+    /// The cluster at this address, `kafka://host:port,host:port`, and a topic there.
+    ///
+    /// # Errors
+    /// [`KafkaFault::Address`] where either cannot be one.
+    pub fn new(url: &str, topic: &str) -> Result<Self, KafkaFault> {
+        let wrong = |what: &str| Err(KafkaFault::Address(what.to_owned()));
+        let Some(brokers) = url.strip_prefix(SCHEME) else {
+            return wrong("must be kafka://host:port,host:port");
+        };
+        if !brokers.split(',').all(is_broker) {
+            return wrong("must be kafka://host:port,host:port");
+        }
+        let known = |c: u8| c.is_ascii_alphanumeric() || b"._-".contains(&c);
+        if topic.is_empty() || TOPIC_BYTES_MAX < topic.len() || !topic.bytes().all(known) {
+            return wrong(
+                "the topic must be 1 to 249 of a-z, A-Z, 0-9, dot, underscore and hyphen",
+            );
+        }
+        Ok(Self {
+            brokers: brokers.to_owned(),
+            topic: topic.to_owned(),
+        })
+    }
+
+    /// The topic that events go to.
+    pub fn topic(&self) -> &str {
+        &self.topic
+    }
+
+    /// What every client of ours has.
+    fn settings(&self) -> ClientConfig {
+        let mut settings = ClientConfig::new();
+        settings
+            .set("bootstrap.servers", &self.brokers)
+            .set("client.id", "catraca")
+            .set("socket.connection.setup.timeout.ms", CONNECT_MS)
+            .set("socket.timeout.ms", REQUEST_MS)
+            .set("socket.keepalive.enable", "true")
+            .set("reconnect.backoff.ms", "100")
+            .set("reconnect.backoff.max.ms", "2000")
+            // Another broker may be the leader by now; do not wait for minutes to learn it.
+            .set("topic.metadata.refresh.interval.ms", "30000")
+            .set("allow.auto.create.topics", "false");
+        settings
+    }
+
+    /// A client that only looks: it is in no group and makes no topic.
+    fn looker(&self) -> Result<BaseConsumer<Quiet>, KafkaFault> {
+        Ok(self.settings().create_with_context(Quiet)?)
+    }
+}
+
+fn is_broker(text: &str) -> bool {
+    let host_port = text.rsplit_once(':');
+    host_port.is_some_and(|(host, port)| {
+        let is_host = |c: u8| c.is_ascii_alphanumeric() || b".-[]:".contains(&c);
+        !host.is_empty() && host.bytes().all(is_host) && port.parse::<u16>().is_ok_and(|p| 0 < p)
+    })
+}
+
+/// What the library says by itself. Whatever comes of it reaches somebody as the error of a step, so
+/// here it is for whoever looks closely.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Quiet;
+
+impl ClientContext for Quiet {
+    fn log(&self, _level: RDKafkaLogLevel, facility: &str, message: &str) {
+        tracing::debug!(facility, "librdkafka: {message}");
+    }
+
+    fn error(&self, error: KafkaError, reason: &str) {
+        tracing::debug!("librdkafka: {error}: {reason}");
+    }
+}
+
+impl rdkafka::consumer::ConsumerContext for Quiet {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_name_hosts_and_ports() {
+        for good in [
+            "kafka://localhost:9092",
+            "kafka://10.0.0.1:9092,kafka-2.example.com:9093",
+            "kafka://[::1]:9092",
+        ] {
+            assert!(Kafka::new(good, "order-events").is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "sql:",
+            "localhost:9092",
+            "kafka://",
+            "kafka://localhost",
+            "kafka://localhost:0",
+            "kafka://localhost:9092,",
+            "kafka://user:word@localhost:9092",
+            "kafka://localhost:9092/topic",
+        ] {
+            assert!(Kafka::new(bad, "order-events").is_err(), "{bad}");
+        }
+        for bad in ["", "order events", "pedidos-é", &"a".repeat(250)] {
+            assert!(Kafka::new("kafka://localhost:9092", bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Sends records to the topic and says of each at which offset it was acknowledged.
+//!
+//! acks=all, idempotent, ten seconds. After a fatal error of the library its client never sends again,
+//! so it is thrown away and the next call builds another. What was not acknowledged in time may have
+//! been written all the same: whoever sends it again makes a second copy, with the same event id.
+
+use std::fmt;
+use std::time::Duration;
+
+use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use rdkafka::message::{Header, OwnedHeaders};
+use rdkafka::producer::{DeliveryFuture, FutureProducer, FutureRecord, Producer as _};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout_at};
+
+use crate::base::limits::ACK_DEADLINE_MS;
+use crate::driver::kafka::{Kafka, KafkaFault, Quiet};
+
+/// A record on its way.
+#[derive(Debug)]
+pub struct Record<'a> {
+    /// 0 to `PARTITIONS` − 1.
+    pub partition: u16,
+    /// The record's key.
+    pub key: &'a str,
+    /// The record's value.
+    pub payload: &'a str,
+    /// By name.
+    pub headers: &'a [(&'static str, String)],
+}
+
+/// Why a record was not acknowledged.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// It can never be sent.
+    #[error("Kafka takes no such record: {0}")]
+    Refused(String),
+    /// It may be sent again, and may have been written.
+    #[error(transparent)]
+    Unsure(KafkaFault),
+}
+
+/// Sends to one topic.
+pub struct Producer {
+    kafka: Kafka,
+    client: Mutex<Option<FutureProducer<Quiet>>>,
+}
+
+impl fmt::Debug for Producer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Producer")
+            .field("kafka", &self.kafka)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Producer {
+    /// One that connects when it has something to send.
+    pub fn new(kafka: Kafka) -> Self {
+        Self {
+            kafka,
+            client: Mutex::default(),
+        }
+    }
+
+    /// Sends these records, in this order within a partition, and waits for all of them until then.
+    /// One answer a record: the offset at which it stands.
+    ///
+    /// # Errors
+    /// [`KafkaFault`] where the topic is not as it should be: nothing was sent.
+    pub async fn send(
+        &self,
+        records: &[Record<'_>],
+        until: Instant,
+    ) -> Result<Vec<Result<u64, SendError>>, KafkaFault> {
+        let mut held = self.client.lock().await;
+        let client = match held.take() {
+            Some(client) => client,
+            None => self.connect().await?,
+        };
+        let sent: Vec<_> = records
+            .iter()
+            .map(|record| self.begin(&client, record))
+            .collect();
+        let mut answers = Vec::with_capacity(sent.len());
+        for begun in sent {
+            answers.push(match begun {
+                Ok(waiting) => acknowledged(waiting, until).await,
+                Err(error) => Err(refusal(error)),
+            });
+        }
+        let failed = |answer: &Result<u64, SendError>| matches!(answer, Err(SendError::Unsure(_)));
+        if let Some((code, reason)) = client.client().fatal_error() {
+            tracing::warn!("Kafka's client is beyond help and is built anew: {code}: {reason}");
+        } else if !answers.iter().any(failed) {
+            // After a failure the topic is looked at again, so that whoever waits learns why.
+            *held = Some(client);
+        }
+        Ok(answers)
+    }
+
+    async fn connect(&self) -> Result<FutureProducer<Quiet>, KafkaFault> {
+        self.kafka.check_topic().await?;
+        let deadline = ACK_DEADLINE_MS.to_string();
+        let mut settings = self.kafka.settings();
+        settings
+            .set("acks", "all")
+            .set("enable.idempotence", "true")
+            .set("message.timeout.ms", &deadline)
+            .set("linger.ms", "0")
+            .set("compression.type", "lz4");
+        Ok(settings.create_with_context(Quiet)?)
+    }
+
+    fn begin(
+        &self,
+        client: &FutureProducer<Quiet>,
+        record: &Record<'_>,
+    ) -> Result<DeliveryFuture, KafkaError> {
+        let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
+        for (key, value) in record.headers {
+            let value = Some(value.as_bytes());
+            headers = headers.insert(Header { key, value });
+        }
+        let record = FutureRecord::to(self.kafka.topic())
+            .partition(i32::from(record.partition))
+            .key(record.key)
+            .payload(record.payload)
+            .headers(headers);
+        client.send_result(record).map_err(|(error, _)| error)
+    }
+}
+
+async fn acknowledged(waiting: DeliveryFuture, until: Instant) -> Result<u64, SendError> {
+    match timeout_at(until, waiting).await {
+        Ok(Ok(Ok(delivery))) => Ok(delivery.offset.cast_unsigned()),
+        Ok(Ok(Err((error, _)))) => Err(refusal(error)),
+        Ok(Err(_)) | Err(_) => Err(SendError::Unsure(KafkaFault::Slow)),
+    }
+}
+
+/// Only a record's own fault is for ever.
+fn refusal(error: KafkaError) -> SendError {
+    match error.rdkafka_error_code() {
+        Some(
+            code @ (RDKafkaErrorCode::MessageSizeTooLarge
+            | RDKafkaErrorCode::InvalidMessageSize
+            | RDKafkaErrorCode::InvalidRecord),
+        ) => SendError::Refused(code.to_string()),
+        Some(RDKafkaErrorCode::MessageTimedOut) => SendError::Unsure(KafkaFault::Slow),
+        Some(_) | None => SendError::Unsure(KafkaFault::Away(error)),
+    }
+}
+
+/// The deadline of what is sent now.
+pub fn ack_deadline() -> Instant {
+    Instant::now() + Duration::from_millis(ACK_DEADLINE_MS)
+}

@@ -1,0 +1,112 @@
+//! The topic: made once, by hand, with as many partitions as keys are spread over; never by writing to it.
+
+use std::fmt;
+use std::time::Duration;
+
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::consumer::Consumer;
+use rdkafka::error::RDKafkaErrorCode;
+use rdkafka::types::RDKafkaRespErr;
+
+use crate::base::limits::PARTITIONS;
+use crate::driver::kafka::{Kafka, KafkaFault, Quiet};
+
+/// How long the cluster may take to tell of a topic, and to make one.
+const LOOK_MAX: Duration = Duration::from_secs(5);
+const MAKE_MAX: Duration = Duration::from_secs(30);
+
+/// A topic of another shape than ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    /// Its name.
+    pub topic: String,
+    /// How many partitions it has.
+    pub partitions: usize,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { topic, partitions } = self;
+        write!(
+            f,
+            "topic {topic} has {partitions} partitions and must have {PARTITIONS}, or keys would lie \
+             elsewhere and lose their order: name another in log.topic"
+        )
+    }
+}
+
+/// What became of a topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applied {
+    /// It is new.
+    Made,
+    /// It was there, as it should be.
+    Unchanged,
+}
+
+impl Kafka {
+    /// Makes the topic where it is not there. Once it is, asking again changes nothing.
+    ///
+    /// # Errors
+    /// [`KafkaFault`]; a topic of another shape is left as it is.
+    pub async fn apply_topic(&self) -> Result<Applied, KafkaFault> {
+        match self.check_topic().await {
+            Ok(()) => return Ok(Applied::Unchanged),
+            Err(KafkaFault::NoTopic(_)) => {}
+            Err(fault) => return Err(fault),
+        }
+        let admin: AdminClient<Quiet> = self.settings().create_with_context(Quiet)?;
+        // As many copies as the cluster makes of a topic by its own settings. Events are kept until
+        // somebody decides otherwise: a new group reads them from the first. A record's time is the
+        // broker's: it refuses one from the future, and an event says itself when it became true.
+        let replication = TopicReplication::Fixed(-1);
+        let topic = NewTopic::new(&self.topic, i32::from(PARTITIONS), replication)
+            .set("cleanup.policy", "delete")
+            .set("message.timestamp.type", "LogAppendTime")
+            .set("retention.ms", "-1");
+        let options = AdminOptions::new()
+            .request_timeout(Some(MAKE_MAX))
+            .operation_timeout(Some(MAKE_MAX));
+        let made = admin.create_topics(&[topic], &options).await?;
+        match made.into_iter().next() {
+            Some(Err((_, RDKafkaErrorCode::TopicAlreadyExists))) => {
+                self.check_topic().await?;
+                Ok(Applied::Unchanged)
+            }
+            Some(Err((_, code))) => Err(KafkaFault::of_code(code)),
+            Some(Ok(_)) | None => Ok(Applied::Made),
+        }
+    }
+
+    /// Whether the topic is there and has our shape.
+    ///
+    /// # Errors
+    /// [`KafkaFault`] with what is wrong.
+    pub async fn check_topic(&self) -> Result<(), KafkaFault> {
+        let kafka = self.clone();
+        let asked = tokio::task::spawn_blocking(move || kafka.look_at_topic());
+        asked.await.expect("looking does not panic")
+    }
+
+    fn look_at_topic(&self) -> Result<(), KafkaFault> {
+        let metadata = self.looker()?.fetch_metadata(Some(&self.topic), LOOK_MAX)?;
+        let missing = || KafkaFault::NoTopic(self.topic.clone());
+        let topic = metadata.topics().first().ok_or_else(missing)?;
+        match topic.error() {
+            None => {}
+            Some(
+                RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART
+                | RDKafkaRespErr::RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC,
+            ) => return Err(missing()),
+            Some(other) => return Err(KafkaFault::of_code(other.into())),
+        }
+        let partitions = topic.partitions().len();
+        if partitions == usize::from(PARTITIONS) {
+            return Ok(());
+        }
+        Err(KafkaFault::Shape(Shape {
+            topic: self.topic.clone(),
+            partitions,
+        }))
+    }
+}

@@ -1,0 +1,263 @@
+//! A private Kafka: one broker in KRaft mode, run by plain Java, gone with the test run.
+//!
+//! One broker serves the whole run, as one PostgreSQL does, and ends the same way: it is the child of a
+//! shell that waits for the end of its input. Each test gets a topic of its own, and with it groups of
+//! its own, whose names begin with the topic's.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use catraca::base::limits::PARTITIONS;
+use catraca::driver::kafka::Kafka;
+use catraca::driver::kafka::topics::Applied;
+use rdkafka::ClientConfig;
+use rdkafka::consumer::{BaseConsumer, Consumer};
+
+use crate::support::free_port;
+use crate::support::need::{JAVA, KAFKA};
+
+/// How long the broker may take to answer for the first time.
+const START_MAX: Duration = Duration::from_secs(90);
+/// How long it may take to answer a question.
+const ANSWER_MAX: Duration = Duration::from_secs(20);
+/// Ports to try: between finding one free and using it, somebody else may take it.
+const STARTS_MAX: u32 = 5;
+/// Says the broker's process id, and at the end of its input ends it and removes its folder.
+const KEEPER: &str = r#"
+folder="$1"; shift
+"$@" >"$folder/log" 2>&1 & server=$!
+echo "$server"
+cat >/dev/null
+kill -KILL "$server" 2>/dev/null
+wait
+rm -rf "$folder"
+"#;
+/// Small, and quick to start rather than quick for long.
+const SMALL: [&str; 4] = [
+    "-Xms128m",
+    "-Xmx512m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+];
+
+/// A broker that runs.
+#[derive(Debug)]
+pub(crate) struct Broker {
+    java: PathBuf,
+    jars: PathBuf,
+    keeper: Child,
+    input: Option<ChildStdin>,
+    pid: String,
+    port: u16,
+}
+
+/// The broker of this run. `None` where this machine has none and may do without.
+pub(crate) fn broker() -> Option<&'static Broker> {
+    static SHARED: OnceLock<Option<Broker>> = OnceLock::new();
+    SHARED.get_or_init(Broker::start).as_ref()
+}
+
+/// A name that no other topic of the broker has.
+pub(crate) fn name() -> String {
+    static TOPICS: AtomicU32 = AtomicU32::new(0);
+    format!("events-{}", TOPICS.fetch_add(1, Ordering::Relaxed))
+}
+
+/// A new topic on the broker of this run. `None` as above.
+pub(crate) async fn topic() -> Option<Kafka> {
+    let kafka = Kafka::new(&broker()?.url(), &name()).unwrap();
+    assert_eq!(kafka.apply_topic().await.unwrap(), Applied::Made);
+    Some(kafka)
+}
+
+/// How many records each partition of a topic has had in all.
+pub(crate) fn ends(kafka: &Kafka) -> Vec<usize> {
+    let consumer: BaseConsumer = client().create().unwrap();
+    let end = |partition| {
+        let ends = consumer.fetch_watermarks(kafka.topic(), partition, ANSWER_MAX);
+        usize::try_from(ends.unwrap().1).unwrap()
+    };
+    (0..i32::from(PARTITIONS)).map(end).collect()
+}
+
+/// A plain client of the broker of this run.
+pub(crate) fn client() -> ClientConfig {
+    let port = broker().expect("there is a topic").port;
+    let mut config = ClientConfig::new();
+    config.set("bootstrap.servers", format!("127.0.0.1:{port}"));
+    config
+}
+
+impl Broker {
+    /// Starts one of one's own. `None` as above.
+    pub(crate) fn start() -> Option<Self> {
+        let (java, jars) = (JAVA.find()?, KAFKA.find()?);
+        for _ in 0..STARTS_MAX {
+            let folder = tempfile::tempdir().unwrap().keep();
+            let (port, controller) = (free_port(), free_port());
+            settings(&folder, port, controller);
+            let format = [
+                "kafka.tools.StorageTool",
+                "format",
+                "--cluster-id",
+                "Y2F0cmFjYS10ZXN0cy0wMQ",
+                "--config",
+            ];
+            let mut command = by_java(&java, &jars, &folder);
+            let formatted = command.args(format).arg(folder.join("server.properties"));
+            let formatted = formatted.output().unwrap();
+            let said = String::from_utf8_lossy(&formatted.stderr);
+            assert!(formatted.status.success(), "{said}");
+            let mut server = by_java(&java, &jars, &folder);
+            server
+                .arg("kafka.Kafka")
+                .arg(folder.join("server.properties"));
+            let mut keeper = Command::new("sh");
+            keeper
+                .args(["-c", KEEPER, "keeper"])
+                .arg(&folder)
+                .arg(server.get_program())
+                .args(server.get_args())
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped());
+            let mut keeper = keeper.spawn().unwrap();
+            let mut pid = String::new();
+            let mut answers = BufReader::new(keeper.stdout.take().unwrap());
+            answers.read_line(&mut pid).unwrap();
+            let broker = Self {
+                java: java.clone(),
+                jars: jars.clone(),
+                input: keeper.stdin.take(),
+                keeper,
+                pid: pid.trim().to_owned(),
+                port,
+            };
+            if broker.answers() {
+                return Some(broker);
+            }
+            let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+            eprintln!("Kafka did not start: {log}");
+        }
+        panic!("Kafka does not start");
+    }
+
+    /// Its address, as `log.url`.
+    pub(crate) fn url(&self) -> String {
+        format!("kafka://127.0.0.1:{}", self.port)
+    }
+
+    /// Stops it as it stands: connections stay open, nothing is answered.
+    pub(crate) fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    pub(crate) fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let sent = Command::new("kill").args([signal, &self.pid]).status();
+        assert!(sent.unwrap().success(), "kill {signal} {}", self.pid);
+    }
+
+    /// What one of Kafka's own tools says of this broker.
+    pub(crate) fn tool(&self, class: &str, words: &[&str]) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        quiet(folder.path());
+        let mut command = by_java(&self.java, &self.jars, folder.path());
+        command
+            .arg(class)
+            .arg("--bootstrap-server")
+            .arg(format!("127.0.0.1:{}", self.port))
+            .args(words);
+        let output = command.output().unwrap();
+        let (out, err) = (output.stdout, output.stderr);
+        let said = String::from_utf8(out).unwrap();
+        let wrong = String::from_utf8_lossy(&err);
+        assert!(output.status.success(), "{class}: {said}{wrong}");
+        said
+    }
+
+    fn answers(&self) -> bool {
+        let end = Instant::now() + START_MAX;
+        while Instant::now() < end {
+            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+                return true;
+            }
+            let alive = Command::new("kill")
+                .args(["-0", &self.pid])
+                .stderr(Stdio::null())
+                .status();
+            if !alive.unwrap().success() {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        false
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        drop(self.keeper.wait());
+    }
+}
+
+/// Java with the jars, saying little, and that to this folder.
+fn by_java(java: &Path, jars: &Path, folder: &Path) -> Command {
+    let mut command = Command::new(java);
+    let logging = folder.join("log4j2.properties");
+    command
+        .args(SMALL)
+        .arg(format!("-Dlog4j2.configurationFile={}", logging.display()))
+        .arg(format!("-Dkafka.logs.dir={}", folder.display()))
+        .arg("-cp")
+        .arg(jars.join("*"));
+    command
+}
+
+fn quiet(folder: &Path) {
+    let lines = "rootLogger.level=warn\n\
+                 rootLogger.appenderRef.o.ref=O\n\
+                 appender.o.type=Console\n\
+                 appender.o.name=O\n\
+                 appender.o.target=SYSTEM_ERR\n\
+                 appender.o.layout.type=PatternLayout\n\
+                 appender.o.layout.pattern=[%d] %p %m (%c)%n\n";
+    fs::write(folder.join("log4j2.properties"), lines).unwrap();
+}
+
+fn settings(folder: &Path, port: u16, controller: u16) {
+    quiet(folder);
+    let data = folder.join("data");
+    let lines = format!(
+        "process.roles=broker,controller\n\
+         node.id=1\n\
+         controller.quorum.voters=1@127.0.0.1:{controller}\n\
+         controller.listener.names=CONTROLLER\n\
+         inter.broker.listener.name=PLAINTEXT\n\
+         listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n\
+         advertised.listeners=PLAINTEXT://127.0.0.1:{port}\n\
+         listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n\
+         log.dirs={}\n\
+         auto.create.topics.enable=false\n\
+         num.partitions=1\n\
+         offsets.topic.num.partitions=3\n\
+         offsets.topic.replication.factor=1\n\
+         transaction.state.log.num.partitions=3\n\
+         transaction.state.log.replication.factor=1\n\
+         transaction.state.log.min.isr=1\n\
+         share.coordinator.state.topic.replication.factor=1\n\
+         share.coordinator.state.topic.min.isr=1\n\
+         group.initial.rebalance.delay.ms=0\n",
+        data.display()
+    );
+    fs::write(folder.join("server.properties"), lines).unwrap();
+}
