@@ -18,7 +18,7 @@ use crate::app::database::Database;
 use crate::app::door;
 use crate::app::roles::{self, Roles};
 use crate::app::{StartError, bind, check};
-use crate::config::{Config, ROOM_IN_MEMORY};
+use crate::config::{Config, ROOM_IN_MEMORY, Writer};
 use crate::gateway;
 use crate::http::server::serve;
 use crate::limit::in_memory::InMemory as Limits;
@@ -85,6 +85,11 @@ pub struct Alone {
 pub async fn start(role: Role, config: &Config) -> Result<Alone, StartError> {
     check(config)?;
     check_shared(role, config)?;
+    if role == Role::Relay && config.log.writer == Writer::Cdc {
+        return Err(StartError::config(
+            "log.writer is cdc: change data capture sends events, and no relay may".to_owned(),
+        ));
+    }
     let data_dir = DataDir::share(&config.data_dir)?;
     let admin = bind("admin.listen", config.admin.listen).await?;
     match role {

@@ -11,7 +11,7 @@ use crate::base::ids::IdSource;
 use crate::base::outage::Outage;
 use crate::base::secret::Secret;
 use crate::base::time::{Clock, SystemClock};
-use crate::config::{self, Config};
+use crate::config::{self, Config, Writer};
 use crate::driver::kafka::Kafka;
 use crate::driver::redis::Settings;
 use crate::journey;
@@ -161,6 +161,9 @@ impl Backends {
             journeys,
         } = match open_kafka(config)? {
             None => database.stores(&clock, &ids),
+            Some(kafka) if config.log.writer == Writer::Cdc => {
+                database.stores_with_cdc(&clock, &ids, &kafka)
+            }
             Some(kafka) => database.stores_with_kafka(&clock, &ids, &kafka),
         };
         Ok(Self {

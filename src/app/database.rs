@@ -112,11 +112,34 @@ impl Database {
         ids: &Arc<IdSource>,
         kafka: &Kafka,
     ) -> Stores {
-        let stores = self.stores_of(clock, ids, &LogName::topic(kafka.topic()));
-        let producer = Producer::new(kafka.clone());
+        self.reading_kafka(clock, ids, kafka, &LogName::topic(kafka.topic()))
+    }
+
+    /// The same, where Debezium sends events to the topic: the database refuses the relay among them.
+    pub fn stores_with_cdc(
+        &self,
+        clock: &Arc<dyn Clock>,
+        ids: &Arc<IdSource>,
+        kafka: &Kafka,
+    ) -> Stores {
+        self.reading_kafka(clock, ids, kafka, &LogName::topic_by_cdc(kafka.topic()))
+    }
+
+    fn reading_kafka(
+        &self,
+        clock: &Arc<dyn Clock>,
+        ids: &Arc<IdSource>,
+        kafka: &Kafka,
+        log: &LogName,
+    ) -> Stores {
+        let stores = self.stores_of(clock, ids, log);
+        // A relay's log is the topic, whoever else sends there.
+        let relay = self
+            .stores_of(clock, ids, &LogName::topic(kafka.topic()))
+            .relay;
         let inbox = Arc::clone(&stores.inbox);
         Stores {
-            relay: Arc::new(ViaKafka::new(stores.relay, producer)),
+            relay: Arc::new(ViaKafka::new(relay, Producer::new(kafka.clone()))),
             log: Arc::new(InKafka::new(kafka.clone(), inbox, stores.log)),
             ..stores
         }

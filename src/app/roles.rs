@@ -18,7 +18,7 @@ use crate::app::door::{self, ORDERS};
 use crate::app::{App, Listeners, StartError};
 use crate::base::ids::parse_hex;
 use crate::base::secret::Secret;
-use crate::config::Config;
+use crate::config::{Config, Writer};
 use crate::gateway;
 use crate::http::server::{ServerSettings, serve};
 use crate::journey::{self, Journeys};
@@ -151,7 +151,9 @@ impl<'a> Roles<'a> {
         let readers = [&to_notify, &to_rooms, &to_stock].map(Arc::clone).to_vec();
         self.admit(supervisor);
         self.sell(supervisor, orders);
-        self.relay(supervisor, orders.written(), readers);
+        if self.config.log.writer == Writer::Relay {
+            self.relay(supervisor, orders.written(), readers);
+        }
         self.notify(supervisor, to_notify);
         self.count(supervisor, [to_rooms, to_stock], orders.written());
     }

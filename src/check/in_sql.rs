@@ -140,7 +140,7 @@ async fn read_outbox(db: &mut Snapshot<'_>, facts: &mut Facts) -> Result<(), Che
         )
         .await?;
     let logs = db.all("select name from event_log", |row| row.text("name"));
-    events.is_in_kafka = logs.await?.iter().any(|name| name.starts_with("kafka:"));
+    events.is_in_kafka = logs.await?.iter().any(|name| name != "sql:");
     let cleaned = db.all(
         "select partition from outbox_partitions where 0 < cleaned",
         |row| row.count("partition"),

@@ -5,6 +5,7 @@
 
 pub mod admin_api;
 pub mod cancel;
+pub mod cdc;
 pub mod check;
 pub mod demo;
 pub mod draw;
@@ -97,6 +98,9 @@ pub enum Verb {
     /// Make the topics of the event log in Kafka.
     #[command(subcommand, display_order = 7)]
     Topics(topics::TopicsVerb),
+    /// Hand the outbox over to Debezium, and remove what it is past.
+    #[command(subcommand, display_order = 7)]
+    Cdc(cdc::CdcVerb),
     /// Print the document of the public API (OpenAPI 3.1), which a gateway serves at /openapi.json.
     #[command(display_order = 8)]
     Openapi,
@@ -135,6 +139,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         Verb::Check(args) => check::check(args).await,
         Verb::Migrate(args) => migrate::migrate(&args).await,
         Verb::Topics(verb) => topics::topics(&verb).await,
+        Verb::Cdc(verb) => cdc::cdc(&verb).await,
         Verb::Openapi => {
             print(&openapi::text());
             OK

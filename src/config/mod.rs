@@ -82,6 +82,18 @@ pub struct Log {
     pub url: String,
     /// The topic, where the log is in Kafka.
     pub topic: String,
+    /// Who sends events there.
+    pub writer: Writer,
+}
+
+/// `log.writer`: of the two exactly one sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Writer {
+    /// Our own relay.
+    Relay,
+    /// Debezium, which reads PostgreSQL's write-ahead log: change data capture.
+    Cdc,
 }
 
 /// `[admin]`.
@@ -191,7 +203,14 @@ impl Config {
                 "room.url ({scheme}) must be {ROOM_IN_MEMORY} or lead to Redis: {error}"
             ));
         }
-        self.kafka()?;
+        let kafka = self.kafka()?;
+        if self.log.writer == Writer::Cdc && (kafka.is_none() || !self.database_is_postgres()) {
+            return wrong(format!(
+                "log.writer (cdc) needs log.url ({}) to begin with {} and database.url with postgres://",
+                self.log.url,
+                kafka::SCHEME
+            ));
+        }
         if !self.database.url.starts_with("sqlite:") && !self.database_is_postgres() {
             // The rest of an address may be a password.
             let scheme = self.database.url.split(':').next().unwrap_or_default();
@@ -250,7 +269,7 @@ impl Config {
     /// # Errors
     /// What cannot be one.
     pub fn kafka(&self) -> Result<Option<Kafka>, ConfigError> {
-        let Log { url, topic } = &self.log;
+        let Log { url, topic, .. } = &self.log;
         if url == LOG_IN_SQL {
             return Ok(None);
         }

@@ -1,14 +1,15 @@
 //! Facts that leave a service: what happened to a hold, an order or a show's stock.
 //!
 //! An event is written into the outbox in the transaction that made it true. It carries the facts a
-//! consumer needs, so that nobody has to call back. `codec.rs` turns it into JSON and golden files
-//! pin every version of it; `money.rs` keeps amounts exact; `partition.rs` says where a key goes, and
+//! consumer needs, so that nobody has to call back. `codec.rs` turns it into JSON, a corpus pins every
+//! schema of it, and `upcast.rs` reads the older ones; `money.rs` keeps amounts exact; `partition.rs` says where a key goes, and
 //! `headers.rs` what stands beside the payload in Kafka.
 
 pub mod codec;
 pub mod headers;
 pub mod money;
 pub mod partition;
+pub mod upcast;
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,8 @@
 //! How events travel: the ports of the event log, and the loop that every consumer runs.
 //!
 //! `outbox_in_*.rs` is how an event gets in. `in_sqlite.rs` and `in_postgres.rs` read the outbox as a log;
-//! `in_kafka.rs` reads Kafka. `name_in_*.rs` keeps which of them it is.
+//! `in_kafka.rs` reads Kafka. `name_in_*.rs` keeps which of them it is, and `via_debezium.rs` takes the
+//! outbox from the relays.
 //! `inbox.rs` is what the groups have done: offsets, handled events, retries, dead letters.
 //! `consume.rs` hands deliveries to a consumer, one partition after the other; `breaker.rs` tells a
 //! poisoned event from a provider that is down, and `patience.rs` decides what becomes of a failure.
@@ -19,6 +20,7 @@ pub mod name_in_sqlite;
 pub mod outbox_in_postgres;
 pub mod outbox_in_sqlite;
 pub mod patience;
+pub mod via_debezium;
 
 mod in_sql;
 
@@ -106,6 +108,9 @@ pub enum ApplyError {
     Store(#[from] LogError),
 }
 
+/// The names of logs to which Debezium sends.
+const BY_CDC: &str = "cdc:";
+
 /// Which log it is. Places in one mean nothing in another.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogName(pub String);
@@ -119,6 +124,17 @@ impl LogName {
     /// A topic of Kafka. Which brokers have it may change.
     pub fn topic(topic: &str) -> Self {
         Self(format!("kafka:{topic}"))
+    }
+
+    /// The same topic, where Debezium sends to it and no relay: places in it stay what they were.
+    pub fn topic_by_cdc(topic: &str) -> Self {
+        Self(format!("{BY_CDC}{topic}"))
+    }
+
+    /// Whether the first who names this log decides for it. That Debezium sends is decided otherwise: its
+    /// slot must be there before the first event.
+    pub fn may_begin(&self) -> bool {
+        !self.0.starts_with(BY_CDC)
     }
 
     /// Whether this is the log that a database is known to belong to.
@@ -138,15 +154,24 @@ impl LogName {
 
 /// The database belongs to another log than the configuration names.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the events of this database go to log {known}, and log.url and log.topic name {named}: offsets of \
-     one mean nothing in the other"
-)]
+#[error("the events of this database go to log {known}, and log.url and log.topic name {named}: {}", self.why())]
 pub struct Elsewhere {
     /// Where they have gone so far.
     pub known: String,
     /// Where they were to go.
     pub named: String,
+}
+
+impl Elsewhere {
+    fn why(&self) -> &'static str {
+        if self.known.starts_with(BY_CDC) {
+            "change data capture sends them, so no relay may, and log.writer must be cdc"
+        } else if self.named.starts_with(BY_CDC) {
+            "change data capture sends them only after `catraca cdc claim`"
+        } else {
+            "offsets of one mean nothing in the other"
+        }
+    }
 }
 
 /// Why the log could not be asked.

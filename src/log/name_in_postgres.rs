@@ -13,12 +13,16 @@ pub async fn claim(
     conn: &mut PgConnection,
     log: &LogName,
 ) -> Result<Result<(), Elsewhere>, sqlx::Error> {
-    sqlx::query("insert into event_log (one, name) values (1, $1) on conflict (one) do nothing")
+    if log.may_begin() {
+        sqlx::query(
+            "insert into event_log (one, name) values (1, $1) on conflict (one) do nothing",
+        )
         .bind(&log.0)
         .execute(&mut *conn)
         .await?;
-    let known: String = sqlx::query_scalar("select name from event_log")
-        .fetch_one(conn)
+    }
+    let known: Option<String> = sqlx::query_scalar("select name from event_log")
+        .fetch_optional(conn)
         .await?;
-    Ok(log.is(&known))
+    Ok(log.is(&known.unwrap_or_default()))
 }

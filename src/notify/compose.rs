@@ -287,7 +287,7 @@ mod tests {
 
     fn golden(name: &str) -> Envelope {
         let path = format!(
-            "{}/tests/golden/event/{name}.json",
+            "{}/tests/golden/event/v1/{name}.json",
             env!("CARGO_MANIFEST_DIR")
         );
         let payload = std::fs::read_to_string(path).unwrap();

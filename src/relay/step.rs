@@ -178,7 +178,8 @@ impl Relay {
     /// alone is enough; a nudge makes it sooner.
     ///
     /// # Errors
-    /// Where the leases cannot be given up at the end. A failed step is logged and repeated.
+    /// Where the leases cannot be given up at the end, and where the outbox is not this relay's to send. Any
+    /// other failed step is logged and repeated.
     pub async fn run(
         mut self,
         nudge: Arc<Notify>,
@@ -192,6 +193,11 @@ impl Relay {
                         readers.iter().for_each(|reader| reader.notify_one());
                     }
                     if step.more { 0 } else { RELAY_EVERY_MS }
+                }
+                // Waiting would not help: the outbox is another's, who sends all of it.
+                Err(StoreError::Elsewhere(elsewhere)) => {
+                    self.resign().await?;
+                    return Err(elsewhere.into());
                 }
                 Err(error) => {
                     let error = anyhow::Error::from(error);

@@ -7,6 +7,7 @@ mod admissions;
 mod admitter;
 mod admitter_draw;
 mod admitter_mend;
+mod cdc;
 mod crowd;
 mod dead_letters;
 mod desk;

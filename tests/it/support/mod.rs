@@ -7,6 +7,7 @@ pub(crate) mod browser;
 pub(crate) mod client;
 pub(crate) mod cut;
 pub(crate) mod database;
+pub(crate) mod debezium;
 pub(crate) mod kafka;
 pub(crate) mod need;
 pub(crate) mod postgres;

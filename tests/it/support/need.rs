@@ -70,6 +70,13 @@ pub(crate) const KAFKA: Need = Need {
     programs: &[],
 };
 
+/// Sends the outbox in the relay's place. A folder of jars, as above.
+pub(crate) const DEBEZIUM: Need = Need {
+    what: "a folder with Debezium's jars (./dev servers fetches them)",
+    variable: "CATRACA_DEBEZIUM",
+    programs: &[],
+};
+
 /// Stands before a shop, and asks us whom to let through.
 pub(crate) const NGINX: Need = Need {
     what: "nginx",
