@@ -5,6 +5,7 @@
 //! and has a test of its own on a small bad sample, so that none of them can fall asleep.
 
 mod docs;
+mod guarantees;
 mod invariants;
 mod layers;
 mod migrations;
