@@ -22,6 +22,8 @@ pub mod orders; // sells
 pub mod relay; // sends what was sold
 pub mod notify; // tells people
 pub mod stock; // what is left
+pub mod search; // what listings show of it
+pub mod analytics; // how it sells
 
 pub mod journey; // where did my order stop?
 pub mod admin; // the operators' door

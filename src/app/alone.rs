@@ -40,17 +40,23 @@ pub enum Role {
     Notify,
     /// Tells rooms what is left and who has bought.
     Stock,
+    /// Lists what is left.
+    Search,
+    /// Counts what is sold.
+    Analytics,
 }
 
 impl Role {
     /// Every role.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Gateway,
         Self::Admitter,
         Self::Orders,
         Self::Relay,
         Self::Notify,
         Self::Stock,
+        Self::Search,
+        Self::Analytics,
     ];
 
     /// The verb of the command line.
@@ -62,6 +68,8 @@ impl Role {
             Self::Relay => "relay",
             Self::Notify => "notify",
             Self::Stock => "stock",
+            Self::Search => "search",
+            Self::Analytics => "analytics",
         }
     }
 }
@@ -94,9 +102,13 @@ pub async fn start(role: Role, config: &Config) -> Result<Alone, StartError> {
     let admin = bind("admin.listen", config.admin.listen).await?;
     match role {
         Role::Gateway => gateway_alone(config, data_dir, admin).await,
-        Role::Admitter | Role::Orders | Role::Relay | Role::Notify | Role::Stock => {
-            with_sql(role, config, data_dir, admin).await
-        }
+        Role::Admitter
+        | Role::Orders
+        | Role::Relay
+        | Role::Notify
+        | Role::Stock
+        | Role::Search
+        | Role::Analytics => with_sql(role, config, data_dir, admin).await,
     }
 }
 
@@ -183,6 +195,8 @@ async fn with_sql(
         Role::Relay => roles.relay(supervisor, nudge(), Vec::new()),
         Role::Notify => roles.notify(supervisor, nudge()),
         Role::Stock => roles.count(supervisor, [nudge(), nudge()], nudge()),
+        Role::Search => roles.list(supervisor, nudge()),
+        Role::Analytics => roles.analyse(supervisor, nudge()),
     }
     roles::upkeep(supervisor, backends.exposition.clone());
     Ok(alone)
@@ -229,9 +243,13 @@ impl Alone {
         };
         let api = match self.role {
             Role::Gateway => "health        ",
-            Role::Admitter | Role::Orders | Role::Relay | Role::Notify | Role::Stock => {
-                "admin API     "
-            }
+            Role::Admitter
+            | Role::Orders
+            | Role::Relay
+            | Role::Notify
+            | Role::Stock
+            | Role::Search
+            | Role::Analytics => "admin API     ",
         };
         format!("{door}  {api}http://{admin}\n  metrics       http://{admin}/metrics")
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::analytics;
 use crate::app::StartError;
 use crate::app::data_dir::DataDir;
 use crate::app::database::{Database, Stores, unusable};
@@ -28,6 +29,7 @@ use crate::room;
 use crate::room::in_memory::InMemory;
 use crate::room::in_redis::InRedis;
 use crate::room::in_redis::scripts::ScriptClock;
+use crate::search;
 use crate::seller::Source;
 use crate::seller::in_file::InFile;
 use crate::seller::via_http::ViaHttp;
@@ -70,6 +72,10 @@ pub struct Backends {
     pub sender: Arc<dyn notify::Sender>,
     /// Seats, and what was last said of them.
     pub stock: Arc<dyn stock::store::Store>,
+    /// What listings show.
+    pub search: Arc<dyn search::store::Store>,
+    /// What was sold.
+    pub analytics: Arc<dyn analytics::store::Store>,
     /// What is known of an order's way.
     pub journeys: Arc<dyn journey::store::Store>,
     /// The metrics of the process.
@@ -158,6 +164,8 @@ impl Backends {
             inbox,
             sent,
             stock,
+            search,
+            analytics,
             journeys,
         } = match open_kafka(config)? {
             None => database.stores(&clock, &ids),
@@ -179,6 +187,8 @@ impl Backends {
             sent,
             sender: Arc::new(sender),
             stock,
+            search,
+            analytics,
             journeys,
             exposition,
             database,

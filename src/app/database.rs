@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::analytics;
 use crate::app::StartError;
 use crate::base::ids::IdSource;
 use crate::base::time::Clock;
@@ -19,6 +20,7 @@ use crate::notify;
 use crate::orders;
 use crate::relay;
 use crate::relay::via_kafka::ViaKafka;
+use crate::search;
 use crate::show;
 use crate::stock;
 
@@ -48,6 +50,10 @@ pub struct Stores {
     pub sent: Arc<dyn notify::inbox::Inbox>,
     /// Seats, and what was last said of them.
     pub stock: Arc<dyn stock::store::Store>,
+    /// What listings show.
+    pub search: Arc<dyn search::store::Store>,
+    /// What was sold.
+    pub analytics: Arc<dyn analytics::store::Store>,
     /// What is known of an order's way.
     pub journeys: Arc<dyn journey::store::Store>,
 }
@@ -75,6 +81,11 @@ macro_rules! stores {
             )),
             sent: Arc::new(notify::$backend::$adapter::new($db.clone(), $clock.clone())),
             stock: Arc::new(stock::$backend::$adapter::new($db.clone(), $clock.clone())),
+            search: Arc::new(search::$backend::$adapter::new($db.clone(), $clock.clone())),
+            analytics: Arc::new(analytics::$backend::$adapter::new(
+                $db.clone(),
+                $clock.clone(),
+            )),
             journeys: Arc::new(journey::$backend::$adapter::new($db.clone())),
         }
     };

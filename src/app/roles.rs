@@ -12,6 +12,8 @@ use crate::admin::access::{Access, Operator, Role};
 use crate::admin::health::Health;
 use crate::admin::{self, Admin};
 use crate::admitter::Admitter;
+use crate::analytics;
+use crate::analytics::step::Teller;
 use crate::app::backends::{Backends, holder};
 use crate::app::data_dir::DataDir;
 use crate::app::door::{self, ORDERS};
@@ -30,6 +32,8 @@ use crate::orders::reconcile::Reconcile;
 use crate::orders::{self, Orders};
 use crate::relay::step::{Relay, Settings as RelaySettings};
 use crate::room::Rooms;
+use crate::search;
+use crate::search::step::Lister;
 use crate::stock;
 use crate::stock::step::Counter;
 use crate::stock::turns::Turns;
@@ -148,7 +152,10 @@ impl<'a> Roles<'a> {
     fn loops(&self, supervisor: &mut Supervisor, orders: &Orders) {
         let nudge = || Arc::new(Notify::new());
         let (to_notify, to_rooms, to_stock) = (nudge(), nudge(), nudge());
-        let readers = [&to_notify, &to_rooms, &to_stock].map(Arc::clone).to_vec();
+        let (to_search, to_analytics) = (nudge(), nudge());
+        let shop = [&to_notify, &to_rooms, &to_stock];
+        let views = [&to_search, &to_analytics];
+        let readers = shop.into_iter().chain(views).map(Arc::clone).collect();
         self.admit(supervisor);
         self.sell(supervisor, orders);
         if self.config.log.writer == Writer::Relay {
@@ -156,6 +163,8 @@ impl<'a> Roles<'a> {
         }
         self.notify(supervisor, to_notify);
         self.count(supervisor, [to_rooms, to_stock], orders.written());
+        self.list(supervisor, to_search);
+        self.analyse(supervisor, to_analytics);
     }
 
     /// The loop that lets fans in.
@@ -244,6 +253,36 @@ impl<'a> Roles<'a> {
         supervisor.background("stock", counter.run(to_stock, written, stop));
     }
 
+    /// The consumer that lists what is left.
+    pub(super) fn list(&self, supervisor: &mut Supervisor, nudge: Arc<Notify>) {
+        let listing = Consuming::new(
+            Lister::new(Arc::clone(&self.backends.search)),
+            Arc::clone(&self.backends.log),
+            Arc::clone(&self.backends.inbox),
+            Arc::clone(&self.backends.clock),
+        );
+        let stop = supervisor.loop_stop();
+        supervisor.background("search", listing.run(nudge, stop));
+    }
+
+    /// The consumer that counts what is sold.
+    pub(super) fn analyse(&self, supervisor: &mut Supervisor, nudge: Arc<Notify>) {
+        let telling = Consuming::new(
+            Teller::new(Arc::clone(&self.backends.analytics)),
+            Arc::clone(&self.backends.log),
+            Arc::clone(&self.backends.inbox),
+            Arc::clone(&self.backends.clock),
+        );
+        let stop = supervisor.loop_stop();
+        supervisor.background("analytics", telling.run(nudge, stop));
+    }
+
+    /// What groups have built from the log, for operators.
+    fn views(&self) -> Router {
+        let listings = search::api::router(Arc::clone(&self.backends.search));
+        listings.merge(analytics::api::router(Arc::clone(&self.backends.analytics)))
+    }
+
     fn notifier(&self) -> Notifier {
         Notifier::new(
             Arc::clone(&self.backends.inbox),
@@ -326,6 +365,7 @@ impl<'a> Roles<'a> {
         let journeys = journey::api::router(Journeys::new(Arc::clone(&self.backends.journeys)));
         let letters = notify::api::router(Arc::clone(&self.backends.inbox), self.notifier());
         let orders = orders.operators_router(Arc::clone(&self.backends.shows));
-        Ok(admin::router(admin, journeys.merge(letters).merge(orders)))
+        let more = journeys.merge(letters).merge(orders).merge(self.views());
+        Ok(admin::router(admin, more))
     }
 }

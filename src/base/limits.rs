@@ -147,6 +147,10 @@ pub const CLEAN_BATCH_MAX: usize = 500;
 pub const STOCK_EVERY_MS: u64 = 250;
 /// How often a show's stock is said again although nothing has changed.
 pub const STOCK_REPEAT_MS: u64 = 5_000;
+/// A group that was seen so lately counts as running: three times as long as between two signs of life.
+pub const GROUP_RUNS_MS: u64 = 15_000;
+/// Rows of sales in one answer: more than a show has in half a day of minutes, one currency, both kinds.
+pub const SALES_PAGE_MAX: usize = 1_500;
 /// Dead letters in one listing.
 pub const DEAD_LETTERS_PAGE_MAX: usize = 500;
 /// Longest reason that is kept of a failure; the rest is cut off.

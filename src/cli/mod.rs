@@ -10,6 +10,7 @@ pub mod check;
 pub mod demo;
 pub mod draw;
 pub mod migrate;
+pub mod offsets;
 pub mod operate;
 pub mod serve;
 pub mod settings;
@@ -74,6 +75,12 @@ pub enum Verb {
     /// Run the counting of seats in a process of its own: what is left, who has bought.
     #[command(display_order = 2)]
     Stock(ConfigArgs),
+    /// Run the listing of what is left in a process of its own.
+    #[command(display_order = 2)]
+    Search(ConfigArgs),
+    /// Run the counting of sales by minute in a process of its own.
+    #[command(display_order = 2)]
+    Analytics(ConfigArgs),
     /// Create shows and steer them (speaks to the admin API).
     #[command(subcommand, display_order = 3)]
     Show(operate::ShowVerb),
@@ -101,6 +108,9 @@ pub enum Verb {
     /// Hand the outbox over to Debezium, and remove what it is past.
     #[command(subcommand, display_order = 7)]
     Cdc(cdc::CdcVerb),
+    /// Let a consumer group read the event log again.
+    #[command(subcommand, display_order = 7)]
+    Offsets(offsets::OffsetsVerb),
     /// Print the document of the public API (OpenAPI 3.1), which a gateway serves at /openapi.json.
     #[command(display_order = 8)]
     Openapi,
@@ -131,6 +141,8 @@ pub async fn run(cli: Cli) -> ExitCode {
         Verb::Relay(args) => serve::alone(Role::Relay, &args).await,
         Verb::Notify(args) => serve::alone(Role::Notify, &args).await,
         Verb::Stock(args) => serve::alone(Role::Stock, &args).await,
+        Verb::Search(args) => serve::alone(Role::Search, &args).await,
+        Verb::Analytics(args) => serve::alone(Role::Analytics, &args).await,
         Verb::Show(verb) => operate::show(verb).await,
         Verb::Journey(args) => operate::journey(args).await,
         Verb::Order(verb) => cancel::order(verb).await,
@@ -140,6 +152,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         Verb::Migrate(args) => migrate::migrate(&args).await,
         Verb::Topics(verb) => topics::topics(&verb).await,
         Verb::Cdc(verb) => cdc::cdc(&verb).await,
+        Verb::Offsets(verb) => offsets::offsets(&verb).await,
         Verb::Openapi => {
             print(&openapi::text());
             OK

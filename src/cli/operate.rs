@@ -42,6 +42,10 @@ are one JSON object: name, rate and sections at least; docs/shows.md lists every
         #[command(flatten)]
         admin: AdminArgs,
     },
+    /// Print what is left of a show by section, as it is listed, as JSON.
+    Availability(OneShow),
+    /// Print what was sold of a show, by minute, as JSON.
+    Sales(OneShow),
     /// Change settings, live.
     #[command(after_help = "Example:\n  catraca show set stadium-show rate=500 capacity=9000")]
     Set {
@@ -173,6 +177,8 @@ pub async fn show(verb: ShowVerb) -> u8 {
         ShowVerb::Create { show, file, admin } => create(&admin, &show, &file).await,
         ShowVerb::List { admin } => list(&admin).await,
         ShowVerb::Get { show, admin } => pretty(&admin, Ask::get(path(&show))).await,
+        ShowVerb::Availability(one) => pretty(&one.admin, of(&one, "availability")).await,
+        ShowVerb::Sales(one) => pretty(&one.admin, of(&one, "sales")).await,
         ShowVerb::Set {
             show,
             members,
@@ -214,11 +220,8 @@ pub async fn dead_letters(verb: DeadLetterVerb) -> u8 {
     let done = match verb {
         DeadLetterVerb::List { admin } => list_dead_letters(&admin).await,
         DeadLetterVerb::Replay { id, admin } => {
-            pretty(
-                &admin,
-                Ask::post(format!("/admin/v1/dead-letters/{id}/replay")),
-            )
-            .await
+            let ask = Ask::post(format!("/admin/v1/dead-letters/{id}/replay"));
+            pretty(&admin, ask).await
         }
     };
     code(done)
@@ -240,6 +243,10 @@ pub(super) fn code(done: anyhow::Result<()>) -> u8 {
 
 pub(super) fn path(show: &ShowId) -> String {
     format!("/admin/v1/shows/{show}")
+}
+
+fn of(one: &OneShow, what: &str) -> Ask {
+    Ask::get(format!("{}/{what}", path(&one.show)))
 }
 
 async fn pretty(admin: &AdminArgs, ask: Ask) -> anyhow::Result<()> {

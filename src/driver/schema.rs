@@ -25,4 +25,5 @@ schema![
     "0005_cancel",
     "0006_mends",
     "0007_kafka",
+    "0008_views",
 ];

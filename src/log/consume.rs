@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::base::limits::{DELIVERY_BATCH_MAX, PARTITIONS};
+use crate::base::limits::{DELIVERY_BATCH_MAX, GROUP_RUNS_MS, PARTITIONS};
 use crate::base::time::{Clock, Timestamp};
 use crate::log::breaker::{Breaker, Verdict};
 use crate::log::inbox::{Because, Inbox, Retry};
@@ -27,8 +27,9 @@ use crate::telemetry::metrics;
 
 /// How often a consumer looks when nothing is due earlier.
 const LOOK_EVERY_MS: u64 = 100;
-/// How often it measures how far it is behind.
+/// How often it says that it runs, and measures how far it is behind.
 const MEASURE_EVERY_MS: u64 = 5_000;
+const _: () = assert!(3 * MEASURE_EVERY_MS <= GROUP_RUNS_MS);
 /// How long it rests after a step that failed.
 const AFTER_FAILURE_MS: u64 = 500;
 
@@ -132,6 +133,7 @@ impl<C: Consumer> Consuming<C> {
         if now < self.measure_at {
             return Ok(());
         }
+        self.inbox.register(group).await?;
         let lag = self.log.lag(group).await?;
         let oldest_ms = lag.iter().map(|lag| lag.oldest_ms).max();
         let records = lag.iter().map(|lag| lag.records).sum();

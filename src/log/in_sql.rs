@@ -1,9 +1,9 @@
 //! What both databases share of the log and its inboxes: what rows mean, and what errors come to.
 
-use crate::base::limits::{PARTITIONS, REASON_BYTES_MAX};
+use crate::base::limits::{GROUP_RUNS_MS, PARTITIONS, REASON_BYTES_MAX};
 use crate::base::time::Timestamp;
 use crate::driver::sql::{Cells, SqlError};
-use crate::log::inbox::{Because, DeadLetter, Retry};
+use crate::log::inbox::{Because, DeadLetter, Retry, Rewound};
 use crate::log::{Delivery, Lag, LogError};
 
 /// A row of the log with its event.
@@ -42,6 +42,23 @@ pub(super) fn lags(behind: &[(i64, i64, i64)], now: Timestamp) -> Vec<Lag> {
 /// Where a group stands in a partition, of a row of `log_groups`.
 pub(super) fn stands(row: &impl Cells) -> Result<(u16, u64), sqlx::Error> {
     Ok((row.number("partition")?, row.number("offset")?))
+}
+
+/// Why a group with these rows of `log_groups` cannot begin again; `None`: it can.
+pub(super) fn cannot_rewind(
+    rows: &[impl Cells],
+    now: Timestamp,
+) -> Result<Option<Rewound>, sqlx::Error> {
+    let mut seen_at: Option<Timestamp> = None;
+    for row in rows {
+        let at = Timestamp::from_unix_ms(row.cell("seen_at_ms")?);
+        seen_at = seen_at.max(Some(at));
+    }
+    let Some(seen_at) = seen_at else {
+        return Ok(Some(Rewound::Unknown));
+    };
+    let ago_ms = now.ms_since(seen_at);
+    Ok((ago_ms < GROUP_RUNS_MS).then_some(Rewound::Running(ago_ms)))
 }
 
 /// A row of `delivery_retries`.

@@ -12,12 +12,16 @@ use crate::log::{Delivery, LogError};
 /// offsets never go back, and an event is handled or set aside once.
 #[async_trait]
 pub trait Inbox: Send + Sync + Debug {
-    /// Makes a group known, at the start of the log, so that nothing is cleaned up before it has
-    /// read it. Refused where the database belongs to another log.
+    /// Says that a group runs, and makes it known, at the start of the log, so that nothing is cleaned
+    /// up before it has read it. Refused where the database belongs to another log.
     async fn register(&self, group: &str) -> Result<(), LogError>;
 
     /// Where the group stands: by partition, the next offset to read.
     async fn standing(&self, group: &str) -> Result<BTreeMap<u16, u64>, LogError>;
+
+    /// Moves the group back to the beginning of the log, unless it runs. What it has handled stays
+    /// known, so that it passes over all of it.
+    async fn rewind(&self, group: &str, run: Run) -> Result<Rewound, LogError>;
 
     /// Whether the group has handled the event.
     async fn is_handled(&self, group: &str, event_id: &str) -> Result<bool, LogError>;
@@ -47,6 +51,30 @@ pub trait Inbox: Send + Sync + Debug {
 
     /// One dead letter.
     async fn dead_letter(&self, id: u64) -> Result<Option<DeadLetter>, LogError>;
+}
+
+/// Whether something is done, or only told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Run {
+    /// All of it happens, and is then taken back.
+    Dry,
+    /// It stays.
+    Real,
+}
+
+/// What became of a group that was to begin again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rewound {
+    /// It stands at offset 0 of every partition; where it stood, by partition.
+    From(BTreeMap<u16, u64>),
+    /// It was seen so many milliseconds ago, so it may run: what it has in hand would take it forward
+    /// again, past what it has not read. Nothing was changed.
+    Running(u64),
+    /// So many events are no longer in the log, and what they said could not be built again. Nothing was
+    /// changed.
+    Trimmed(u64),
+    /// No such group has ever run. Nothing was changed.
+    Unknown,
 }
 
 /// A delivery at the head of its partition that is tried again.

@@ -16,7 +16,7 @@ use sqlx::PgConnection;
 use crate::base::limits::{DEAD_LETTERS_PAGE_MAX, PARTITIONS};
 use crate::base::time::{Clock, Timestamp};
 use crate::driver::postgres::Postgres;
-use crate::log::inbox::{Because, DeadLetter, Inbox, Retry};
+use crate::log::inbox::{Because, DeadLetter, Inbox, Retry, Rewound, Run};
 use crate::log::name_in_postgres::claim;
 use crate::log::{Delivery, LogError, LogName, in_sql};
 
@@ -93,6 +93,65 @@ pub async fn pass(
     Ok(())
 }
 
+/// Moves the group back to the beginning of the log, within a transaction that commits only where it
+/// did.
+///
+/// # Errors
+/// The database's own.
+pub async fn rewind(
+    conn: &mut PgConnection,
+    group: &str,
+    now: Timestamp,
+) -> Result<Rewound, sqlx::Error> {
+    let rows = sqlx::query("select * from log_groups where consumer = $1 for update")
+        .bind(group)
+        .fetch_all(&mut *conn)
+        .await?;
+    if let Some(refused) = in_sql::cannot_rewind(&rows, now)? {
+        return Ok(refused);
+    }
+    sqlx::query("update log_groups set \"offset\" = 0, updated_at_ms = $1 where consumer = $2")
+        .bind(now.as_millis())
+        .bind(group)
+        .execute(&mut *conn)
+        .await?;
+    sqlx::query("delete from delivery_retries where consumer = $1")
+        .bind(group)
+        .execute(conn)
+        .await?;
+    let stood: Result<_, sqlx::Error> = rows.iter().map(in_sql::stands).collect();
+    Ok(Rewound::From(stood?))
+}
+
+/// The same for a group that builds something from the log alone: what it has handled is forgotten, too,
+/// and whoever calls empties what it has built. Refused where the log has lost its beginning.
+///
+/// # Errors
+/// The database's own.
+pub async fn begin_again(
+    conn: &mut PgConnection,
+    group: &str,
+    now: Timestamp,
+) -> Result<Rewound, sqlx::Error> {
+    let gone: i64 = sqlx::query_scalar(
+        "select cast(coalesce(sum(cleaned), 0) as bigint) from outbox_partitions
+         where not exists (select 1 from event_log where name like 'kafka:%')",
+    )
+    .fetch_one(&mut *conn)
+    .await?;
+    if 0 < gone {
+        return Ok(Rewound::Trimmed(gone.cast_unsigned()));
+    }
+    let rewound = rewind(conn, group, now).await?;
+    if let Rewound::From(_) = &rewound {
+        sqlx::query("delete from processed_events where consumer = $1")
+            .bind(group)
+            .execute(conn)
+            .await?;
+    }
+    Ok(rewound)
+}
+
 #[async_trait]
 impl Inbox for InPostgres {
     async fn register(&self, group: &str) -> Result<(), LogError> {
@@ -102,8 +161,9 @@ impl Inbox for InPostgres {
                 claim(&mut tx, &log).await??;
                 for partition in 0..PARTITIONS {
                     sqlx::query(
-                        "insert into log_groups (consumer, partition, \"offset\", updated_at_ms)
-                     values ($1, $2, 0, $3) on conflict do nothing",
+                        "insert into log_groups (consumer, partition, \"offset\", updated_at_ms, seen_at_ms)
+                     values ($1, $2, 0, $3, $3)
+                     on conflict (consumer, partition) do update set seen_at_ms = excluded.seen_at_ms",
                     )
                     .bind(&group)
                     .bind(i64::from(partition))
@@ -123,6 +183,20 @@ impl Inbox for InPostgres {
             .fetch_all(&mut *self.db.connection().await?)
             .await?;
         rows.iter().map(|row| Ok(in_sql::stands(row)?)).collect()
+    }
+
+    async fn rewind(&self, group: &str, run: Run) -> Result<Rewound, LogError> {
+        let given = (self.clock.now(), group.to_owned());
+        self.db
+            .unit_with(given, move |mut tx, (now, group)| async move {
+                let rewound = rewind(&mut tx, &group, now).await?;
+                match run {
+                    Run::Real => tx.commit().await?,
+                    Run::Dry => tx.rollback().await?,
+                }
+                Ok(rewound)
+            })
+            .await
     }
 
     async fn is_handled(&self, group: &str, event_id: &str) -> Result<bool, LogError> {

@@ -141,6 +141,7 @@ impl Counter {
     }
 
     async fn measure(&self) -> Result<(), LogError> {
+        self.parts.inbox.register(GROUP).await?;
         let lag = self.parts.log.lag(GROUP).await?;
         let oldest_ms = lag.iter().map(|lag| lag.oldest_ms).max();
         let records = lag.iter().map(|lag| lag.records).sum();

@@ -173,6 +173,11 @@ pub fn delivery(group: &'static str, outcome: &'static str) {
     counter!("catraca_deliveries_total", "group" => group, "outcome" => outcome).increment(1);
 }
 
+/// `catraca_late_sales_total{kind}`: orders that came after their minute was closed: sold, refunded.
+pub fn late_sale(kind: &'static str) {
+    counter!("catraca_late_sales_total", "kind" => kind).increment(1);
+}
+
 /// `catraca_group_partitions{group}`: partitions of a group in Kafka that this process reads.
 pub fn group_partitions(group: &str, partitions: usize) {
     let partitions = f64::from(u32::try_from(partitions).unwrap_or(u32::MAX));

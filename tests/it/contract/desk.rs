@@ -64,6 +64,15 @@ impl Desk {
         }
     }
 
+    /// As after the end of a process: whoever was one of a group no longer is.
+    pub(crate) fn restart(&mut self) {
+        let ids = Arc::new(IdSource::seeded(8));
+        self.stores = match &self.kafka {
+            None => self.db.stores(&self.time(), &ids),
+            Some(kafka) => self.db.stores_with_kafka(&self.time(), &ids, kafka),
+        };
+    }
+
     /// Another one on the same backend.
     pub(crate) async fn another(&self) -> Self {
         let folder = tempfile::tempdir().unwrap();

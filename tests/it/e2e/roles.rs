@@ -58,6 +58,8 @@ async fn sale(more: Vec<(&'static str, String)>) -> bool {
         Role::Relay,
         Role::Notify,
         Role::Stock,
+        Role::Search,
+        Role::Analytics,
     ] {
         others.push(start(role, &[]).await);
     }

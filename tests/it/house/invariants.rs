@@ -38,17 +38,20 @@ fn check(page: &str, read: impl Fn(&str) -> Option<String>) -> Findings {
             findings.push(format!("{PAGE}:{line}: {name} has no test"));
         }
         for test in tests {
-            let (file, function) = test.rsplit_once("::").unwrap_or(("", test));
-            let file = format!("tests/it/{}.rs", file.replace("::", "/"));
-            let is_there =
-                read(&file).is_some_and(|text| text.contains(&format!("fn {function}(")));
-            if !is_there {
+            if !is_there(test, &read) {
                 findings.push(format!("{PAGE}:{line}: {name}: there is no test {test}"));
             }
         }
     }
     findings.extend(expected.map(|name| format!("{PAGE}:1: {name} has no row")));
     findings
+}
+
+/// Whether there is a test of this path.
+pub(crate) fn is_there(test: &str, read: impl Fn(&str) -> Option<String>) -> bool {
+    let (file, function) = test.rsplit_once("::").unwrap_or(("", test));
+    let file = format!("tests/it/{}.rs", file.replace("::", "/"));
+    read(&file).is_some_and(|text| text.contains(&format!("fn {function}(")))
 }
 
 #[test]

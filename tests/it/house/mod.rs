@@ -6,6 +6,7 @@
 
 mod corpus;
 mod docs;
+mod guarantees;
 mod invariants;
 mod layers;
 mod migrations;

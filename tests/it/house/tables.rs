@@ -11,7 +11,16 @@ pub(crate) const CELLS: &[&[&str]] = &[
     // "seller": the shop's word on accounts, asked like a store by the gateway alone.
     &["room", "show", "limit", "log", "seller"],
     &["http"],
-    &["gateway", "admitter", "orders", "relay", "notify", "stock"],
+    &[
+        "gateway",
+        "admitter",
+        "orders",
+        "relay",
+        "notify",
+        "stock",
+        "search",
+        "analytics",
+    ],
     &["journey", "admin", "check"],
     &["config"],
     &["supervisor"],
@@ -61,6 +70,7 @@ pub(crate) const PURE: &[&str] = &[
     "relay/plan.rs",
     "relay/waves.rs",
     "stock/count.rs",
+    "analytics/window.rs",
     "journey/fold.rs",
 ];
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use catraca::app::backends::Backends;
 use catraca::base::time::Timestamp;
-use catraca::log::inbox::{Because, DeadLetter, Inbox, Retry};
+use catraca::log::inbox::{Because, DeadLetter, Inbox, Retry, Rewound, Run};
 use catraca::log::patience::Failure;
 use catraca::log::{Delivery, Lag, LogError, Subscriber};
 use catraca::notify::{Notice, Sender};
@@ -119,6 +119,10 @@ impl Inbox for Blank {
 
     async fn register(&self, group: &str) -> Result<(), LogError> {
         self.inner.register(group).await
+    }
+
+    async fn rewind(&self, group: &str, run: Run) -> Result<Rewound, LogError> {
+        self.inner.rewind(group, run).await
     }
 
     async fn newest(&self, group: &str, key: &str) -> Result<Option<u64>, LogError> {
