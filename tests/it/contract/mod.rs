@@ -41,4 +41,5 @@ mod room_in_redis;
 mod room_memory;
 mod shop;
 mod shop_home;
+mod smtp;
 mod stock;

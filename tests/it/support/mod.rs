@@ -14,6 +14,7 @@ pub(crate) mod process;
 pub(crate) mod redis;
 pub(crate) mod sale;
 pub(crate) mod signpost;
+pub(crate) mod smtp;
 pub(crate) mod visitor;
 
 use std::future::Future;
