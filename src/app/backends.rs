@@ -1,6 +1,7 @@
 //! Which backend is behind which port: the database (see `database.rs`), the room in memory or in
 //! Redis, files.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,12 +16,16 @@ use crate::base::time::{Clock, SystemClock};
 use crate::config::{self, Config, Writer};
 use crate::driver::kafka::Kafka;
 use crate::driver::redis::Settings;
+use crate::driver::smtp::Smtp;
 use crate::journey;
 use crate::limit::Joins;
 use crate::limit::joins_in_memory::JoinsInMemory;
 use crate::limit::joins_in_redis::{CountingClock, JoinsInRedis};
 use crate::log;
 use crate::notify;
+use crate::notify::mail;
+use crate::notify::via_mailbox::ViaMailbox;
+use crate::notify::via_smtp::ViaSmtp;
 use crate::orders;
 use crate::orders::payment::Payments;
 use crate::orders::payment::via_sandbox::ViaSandbox;
@@ -151,10 +156,7 @@ impl Backends {
             exposition,
         } = Front::open(config, data_dir).await?;
         let database = Database::open(config).await?;
-        let path = config.mailbox();
-        let sender = notify::via_mailbox::ViaMailbox::open(&path, &config.notify.from)
-            .await
-            .map_err(|error| unusable(&path, error))?;
+        let sender = open_sender(config).await?;
         let slow = Duration::from_millis(config.orders.sandbox_slow_ms);
         let Stores {
             shows,
@@ -185,7 +187,7 @@ impl Backends {
             log,
             inbox,
             sent,
-            sender: Arc::new(sender),
+            sender,
             stock,
             search,
             analytics,
@@ -244,6 +246,33 @@ async fn rooms_in_redis(redis: &Settings) -> Result<Arc<dyn room::Store>, StartE
     Ok(Arc::new(rooms))
 }
 
+async fn open_sender(config: &Config) -> Result<Arc<dyn notify::Sender>, StartError> {
+    if let Some(provider) = provider(config)? {
+        return Ok(Arc::new(provider));
+    }
+    let path = config.mailbox();
+    let mailbox = ViaMailbox::open(&path, &config.notify.from).await;
+    let mailbox = mailbox.map_err(|error| unusable(&path, error))?;
+    Ok(Arc::new(mailbox))
+}
+
+/// The provider that `[notify]` names; none where messages go into a folder. Whether it is there, the
+/// notifier finds out when it has something to send.
+pub(super) fn provider(config: &Config) -> Result<Option<ViaSmtp>, StartError> {
+    let config::Notify {
+        url, ca_file, from, ..
+    } = &config.notify;
+    let from = mail::sender(from)
+        .map_err(|error| StartError::config(format!("notify.from: {error:#}")))?;
+    let ca = certificates("notify.ca_file", ca_file)?;
+    if url.expose() == config::NOTIFY_IN_MAILBOX {
+        return Ok(None);
+    }
+    let provider = Smtp::new(url, ca.as_deref(), from.email.domain())
+        .map_err(|error| StartError::config(format!("notify.url: {error}")))?;
+    Ok(Some(ViaSmtp::new(provider, from)))
+}
+
 /// A file, or an address.
 fn open_seller(config: &Config) -> Result<Option<Arc<dyn Source>>, StartError> {
     let at = config.gateway.seller.jwks.as_str();
@@ -276,19 +305,23 @@ fn redis_settings(room: &config::Room) -> Result<Option<Settings>, StartError> {
     if room.url == config::ROOM_IN_MEMORY {
         return Ok(None);
     }
-    let path = &room.ca_file;
-    let ca = match path.as_os_str().is_empty() {
-        true => None,
-        false => Some(std::fs::read(path).map_err(|error| {
-            let shown = path.display();
-            StartError::config(format!("room.ca_file: cannot read {shown}: {error}"))
-        })?),
-    };
     Ok(Some(Settings {
         url: room.url.clone(),
-        ca,
+        ca: certificates("room.ca_file", &room.ca_file)?,
         split_brain_ms: room.split_brain_ms,
     }))
+}
+
+/// The certificates to trust that a key names; none where it names none.
+fn certificates(key: &str, path: &Path) -> Result<Option<Vec<u8>>, StartError> {
+    if path.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let read = std::fs::read(path);
+    read.map(Some).map_err(|error| {
+        let shown = path.display();
+        StartError::config(format!("{key}: cannot read {shown}: {error}"))
+    })
 }
 
 fn open_keys(config: &Config, data_dir: &DataDir) -> Result<KeyRing, StartError> {

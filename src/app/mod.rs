@@ -29,7 +29,6 @@ use crate::config::Config;
 use crate::driver::postgres;
 use crate::gateway;
 use crate::gateway::boards::Boards;
-use crate::notify::via_mailbox;
 use crate::show::Store as ShowStore;
 use crate::supervisor::{Supervisor, Verdict};
 
@@ -156,8 +155,7 @@ pub fn check(config: &Config) -> Result<(), StartError> {
             StartError::config(format!("database.url: {error:#}"))
         })?;
     }
-    via_mailbox::sender(&config.notify.from)
-        .map_err(|error| StartError::config(format!("notify.from: {error:#}")))?;
+    backends::provider(config)?;
     Ok(())
 }
 

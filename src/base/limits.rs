@@ -130,6 +130,20 @@ pub const DELIVERY_BATCH_MAX: usize = 64;
 pub const BREAKER_FAILURES_MAX: u32 = 6;
 /// How long nobody asks a provider that is down; then one delivery tries.
 pub const BREAKER_OPEN_MS: u64 = 5_000;
+/// How long a mail provider may take to be reached and to greet, TLS included.
+pub const SMTP_CONNECT_MS: u64 = 8_000;
+/// How long a mail provider may take for a reply.
+pub const SMTP_REPLY_MS: u64 = 8_000;
+/// How long it may take to say that it has a mail. Longer than for other replies: whoever gives up here
+/// does not know whether it was taken, and has to send it again.
+pub const SMTP_TAKEN_MS: u64 = 20_000;
+/// How long a mail may take in all, a connection that has to be made included.
+pub const SMTP_SEND_MS: u64 = 30_000;
+/// How long a connection to a mail provider is kept for the next mail. Most providers end it a little
+/// later than that.
+pub const SMTP_IDLE_MS: u64 = 30_000;
+/// How long a mail provider is left alone that asks for patience: SMTP has no way to say how long.
+pub const SMTP_PATIENCE_MS: u64 = 5_000;
 /// Outbox rows of one partition that the relay sends in one step.
 pub const RELAY_BATCH_MAX: usize = 500;
 /// How long a relay keeps a partition without renewing. A crash stops the partition at most so long.
@@ -205,6 +219,10 @@ const _: () = assert!(2 * RELAY_EVERY_MS <= RELAY_LEASE_TTL_MS);
 const _: () = assert!(
     DELIVERY_RETRIES_MS.len() + 1 < BREAKER_FAILURES_MAX as usize,
     "one poisoned delivery alone never opens the breaker"
+);
+const _: () = assert!(
+    SMTP_CONNECT_MS + SMTP_TAKEN_MS < SMTP_SEND_MS,
+    "a mail over a new connection has the time that its last reply may take"
 );
 const _: () = assert!(
     2 * STOCK_REPEAT_MS <= STOCK_STALE_MS,

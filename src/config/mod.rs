@@ -144,6 +144,10 @@ pub struct Keys {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Notify {
+    /// See `default.toml` for the schemes. May have a password.
+    pub url: Secret,
+    /// PEM certificates to trust for TLS to the provider; empty: those that the machine trusts.
+    pub ca_file: PathBuf,
     /// A folder for `.eml` files; empty: `mailbox` in the data folder.
     pub mailbox: PathBuf,
     /// Whom messages come from: an address, with a name or without.
@@ -183,6 +187,9 @@ pub struct ConfigError(pub String);
 
 /// `log.url` of the outbox, read in order.
 pub const LOG_IN_SQL: &str = "sql:";
+
+/// `notify.url` of a folder.
+pub const NOTIFY_IN_MAILBOX: &str = "mailbox:";
 
 /// `room.url` of a room in the process itself.
 pub const ROOM_IN_MEMORY: &str = "memory:";

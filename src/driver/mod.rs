@@ -4,6 +4,7 @@ pub mod kafka;
 pub mod postgres;
 pub mod redis;
 pub mod schema;
+pub mod smtp;
 pub mod sole;
 pub mod sql;
 pub mod sqlite;

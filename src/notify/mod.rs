@@ -1,8 +1,9 @@
 //! Tells people what became of their order.
 //!
 //! `compose.rs` writes the message, in the words of `language.rs`; `step.rs` sends it, once per
-//! event, and replays what was set aside. `inbox.rs` is the port to what was sent; `via_mailbox.rs`
-//! is the sender of the embedded system, a folder of `.eml` files.
+//! event, and replays what was set aside. `inbox.rs` is the port to what was sent. `mail.rs` makes a
+//! mail of a message; `via_mailbox.rs` puts it into a folder of `.eml` files, as the embedded system
+//! does, and `via_smtp.rs` hands it to a provider.
 
 pub mod api;
 pub mod compose;
@@ -10,8 +11,10 @@ pub mod in_postgres;
 pub mod in_sqlite;
 pub mod inbox;
 pub mod language;
+pub mod mail;
 pub mod step;
 pub mod via_mailbox;
+pub mod via_smtp;
 
 use std::fmt::Debug;
 

@@ -5,17 +5,15 @@
 //! renamed.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::Context;
 use async_trait::async_trait;
-use lettre::Address;
-use lettre::message::header::{ContentTransferEncoding, ContentType};
-use lettre::message::{Body, Mailbox, Message, SinglePart};
+use lettre::message::Mailbox;
 use tokio::fs::{self, File};
 use tokio::io::AsyncWriteExt;
 
 use crate::log::patience::Failure;
+use crate::notify::mail::{Writing, mail, sender};
 use crate::notify::{Notice, Sender};
 
 /// A folder that takes mail.
@@ -48,30 +46,6 @@ impl ViaMailbox {
         format!("{}-{kind}-{}.eml", notice.order_id, notice.event_id)
     }
 
-    fn mail(&self, notice: &Notice) -> Result<Vec<u8>, Failure> {
-        let refused = || Failure::Permanent("the address is not one that mail can go to".into());
-        let to: Address = notice.message.to.parse().map_err(|_| refused())?;
-        let at = UNIX_EPOCH + Duration::from_millis(notice.at.unix_ms());
-        // Readable as it lies in the folder. What a mail server would not take as it is (a line
-        // that is too long) is encoded.
-        let text = notice.message.body.clone();
-        let body = Body::new_with_encoding(text, ContentTransferEncoding::EightBit)
-            .unwrap_or_else(Body::new);
-        let part = SinglePart::builder()
-            .header(ContentType::TEXT_PLAIN)
-            .body(body);
-        let domain = self.from.email.domain();
-        let mail = Message::builder()
-            .message_id(Some(format!("<{}@{domain}>", notice.event_id)))
-            .date(at)
-            .from(self.from.clone())
-            .to(Mailbox::new(None, to))
-            .subject(notice.message.subject.clone())
-            .singlepart(part)
-            .map_err(|error| Failure::Permanent(format!("no mail can be made of it: {error}")))?;
-        Ok(mail.formatted())
-    }
-
     /// Writes the file whole: it is there with all of its bytes, or not at all.
     async fn write(&self, name: &str, mail: &[u8]) -> std::io::Result<()> {
         let beside = self.folder.join(format!(".{name}.part"));
@@ -84,15 +58,6 @@ impl ViaMailbox {
     }
 }
 
-/// Whom mail comes from: an address, with a name or without.
-///
-/// # Errors
-/// It is none.
-pub fn sender(from: &str) -> anyhow::Result<Mailbox> {
-    from.parse()
-        .with_context(|| format!("{from:?} is not an address that mail can come from"))
-}
-
 #[async_trait]
 impl Sender for ViaMailbox {
     async fn send(&self, notice: &Notice) -> Result<String, Failure> {
@@ -102,8 +67,8 @@ impl Sender for ViaMailbox {
             .await
             .map_err(away)?
         {
-            let mail = self.mail(notice)?;
-            self.write(&name, &mail).await.map_err(away)?;
+            let mail = mail(notice, &self.from, Writing::Readable)?;
+            self.write(&name, &mail.bytes).await.map_err(away)?;
         }
         Ok(name)
     }

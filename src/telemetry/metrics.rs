@@ -178,6 +178,18 @@ pub fn late_sale(kind: &'static str) {
     counter!("catraca_late_sales_total", "kind" => kind).increment(1);
 }
 
+/// `catraca_smtp_mails_total{outcome}`: mails handed to the SMTP provider by what came of it: taken,
+/// permanent, transient, throttled, away.
+pub fn smtp_mail(outcome: &'static str) {
+    counter!("catraca_smtp_mails_total", "outcome" => outcome).increment(1);
+}
+
+/// `catraca_smtp_connections_total{outcome}`: connections to the SMTP provider by what became of them:
+/// opened, failed, or closed by the provider while they were kept.
+pub fn smtp_connection(outcome: &'static str) {
+    counter!("catraca_smtp_connections_total", "outcome" => outcome).increment(1);
+}
+
 /// `catraca_group_partitions{group}`: partitions of a group in Kafka that this process reads.
 pub fn group_partitions(group: &str, partitions: usize) {
     let partitions = f64::from(u32::try_from(partitions).unwrap_or(u32::MAX));

@@ -48,4 +48,5 @@ mod room_memory;
 mod rush;
 mod shop;
 mod shop_home;
+mod smtp;
 mod stock;

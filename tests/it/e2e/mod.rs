@@ -9,6 +9,7 @@ mod drill_rules; // does the checker notice a rule that is gone?
 mod drill_start; // is a start that cannot be one clear line?
 pub(crate) mod gateway;
 mod hostile; // what does it make of those who mean harm?
+mod mail; // are people written to by a provider that is not ours?
 mod openapi; // is the document of the API true?
 mod page;
 mod roles; // do processes of one role each make one sale?

@@ -16,6 +16,7 @@ pub(crate) mod redis;
 pub(crate) mod sale;
 pub(crate) mod signpost;
 pub(crate) mod small_disk;
+pub(crate) mod smtp;
 pub(crate) mod visitor;
 
 use std::future::Future;

@@ -84,9 +84,9 @@ pub(crate) const NGINX: Need = Need {
     programs: &["nginx"],
 };
 
-/// Verifies tickets in a way that is not ours.
+/// Verifies tickets in a way that is not ours, and takes mail.
 pub(crate) const PYTHON: Need = Need {
-    what: "python3 with PyJWT (./dev servers fetches it)",
+    what: "python3 with PyJWT and aiosmtpd (./dev servers fetches them)",
     variable: "CATRACA_PYTHON",
     programs: &["python3"],
 };
