@@ -1,6 +1,7 @@
 //! Holds and orders on PostgreSQL, beside what one would write first; and orders while nobody's mail
 //! goes out.
 
+mod front;
 mod mail;
 mod server;
 mod ways;
@@ -16,8 +17,9 @@ use anyhow::Context;
 use clap::Args;
 
 use crate::bench::machine::median;
+use crate::bench::orders::front::Front;
 use crate::bench::orders::server::Server;
-use crate::bench::orders::ways::{Front, Way};
+use crate::bench::orders::ways::Way;
 use crate::bench::table::{Must, Row, Table, machine_of};
 
 /// Operations of each client before those that count: connections that a shop has are not new.

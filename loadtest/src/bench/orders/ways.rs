@@ -1,13 +1,11 @@
 //! Ways to hold seats and to order them: ours, as the statements stand in the tree, beside those that
 //! one would write first. Each writes the same facts, its events included.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
-
 use sqlx::postgres::PgArguments;
 use sqlx::query::Query;
 use sqlx::{Connection, PgConnection, Postgres, Row};
-use tokio::time::Instant;
+
+use crate::bench::orders::front::Front;
 
 const BEST_FACTS: &str = include_str!("../../../../src/orders/in_postgres/sql/best_facts.sql");
 const HELD: &str = include_str!("../../../../src/orders/in_postgres/sql/held.sql");
@@ -26,37 +24,6 @@ const SEATS: i64 = 60_000;
 /// As long as a settings document and the payloads of events usually are.
 const SETTINGS_BYTES: usize = 800;
 const PAYLOAD_BYTES: usize = 420;
-
-/// What the shop's `front.rs` remembers: after which seat free ones began, for a second.
-#[derive(Debug)]
-pub(super) struct Front(Mutex<(i64, Instant)>);
-
-impl Default for Front {
-    fn default() -> Self {
-        Self(Mutex::new((0, Instant::now())))
-    }
-}
-
-impl Front {
-    fn after(&self) -> i64 {
-        let front = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if front.1.elapsed() < Duration::from_secs(1) {
-            front.0
-        } else {
-            0
-        }
-    }
-
-    /// `seen`: where free seats began, further on where nobody could have any.
-    fn saw(&self, after: i64, seen: i64) {
-        let mut front = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if after == 0 {
-            *front = (seen, Instant::now());
-        } else if after == front.0 {
-            front.0 = seen;
-        }
-    }
-}
 
 /// A way to do it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
