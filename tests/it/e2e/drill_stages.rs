@@ -204,7 +204,7 @@ impl<'a> Sale<'a> {
         if owner == Owner::Role(Role::Orders) {
             let what = format!("POST orders/{id}/payment");
             let paid = visitor.try_ask(&what, &json!({ "token": "approve" })).await;
-            assert_eq!(paid.unwrap().0, 200);
+            assert_eq!(paid.unwrap().0, 202);
         }
         until(&format!("the order goes on after {owner:?}"), || async {
             let journey = self.journey(&id).await;

@@ -47,10 +47,12 @@ async fn told(desk: &Desk<'_>, orders: u64) -> (Value, Value) {
                 .flat_map(|row| row[name].as_u64())
                 .sum::<u64>()
         };
-        let all_there = count("orders") == orders && listed["free"] == 24 - orders;
-        if !all_there {
+        let sections = listed["sections"].as_array().unwrap();
+        let sold: u64 = sections.iter().flat_map(|one| one["sold"].as_u64()).sum();
+        if count("orders") != orders || sold != orders {
             return None;
         }
+        assert_eq!(listed["free"], 24 - orders, "{listed}");
         assert_eq!(count("seats"), orders, "{sales}");
         for row in minutes {
             assert_eq!(
