@@ -17,9 +17,12 @@ use crate::support::smtp::Sink;
 use crate::support::visitor::Visitor;
 use crate::support::{kafka, postgres, until};
 
+/// A station that is not done, and whose, where it is a group's.
+type Open<'a> = (&'a str, Option<&'a str>);
+
 /// Every process that has a part in an order's way, and what is open on it while the process stands:
 /// station, and group where it is a group's.
-const STOPS: [(Owner, &[(&str, Option<&str>)]); 8] = [
+const STOPS: [(Owner, &[Open<'_>]); 8] = [
     (Owner::Role(Role::Gateway), &[("request", None)]),
     (Owner::Role(Role::Orders), &[("order", None)]),
     (Owner::Role(Role::Relay), &[("log", None)]),
@@ -168,7 +171,7 @@ impl<'a> Sale<'a> {
 
     /// Buys a seat while a process stands: exactly what is its own is open, grows older, and is done when
     /// the process goes on.
-    async fn stops(&self, owner: Owner, expected: &[(&str, Option<&str>)]) {
+    async fn stops(&self, owner: Owner, expected: &[Open<'_>]) {
         let visitor = Visitor::join_by(self.client.clone()).await.inside().await;
         let hold = visitor.hold().await;
         let early = match owner {
@@ -233,7 +236,7 @@ impl<'a> Sale<'a> {
         order
     }
 
-    async fn is_open(&self, id: &str, owner: Owner, expected: &[(&str, Option<&str>)]) {
+    async fn is_open(&self, id: &str, owner: Owner, expected: &[Open<'_>]) {
         let what = format!("the journey names the stages of {owner:?}");
         let journey = until(&what, || async {
             let journey = self.journey(id).await;
@@ -242,10 +245,7 @@ impl<'a> Sale<'a> {
         })
         .await;
         let stopped = &journey["stopped"];
-        assert_eq!(
-            *stopped,
-            *stages(&journey).find(|stage| is_open(stage)).unwrap()
-        );
+        assert_eq!(*stopped, *stages(&journey).find(is_open).unwrap());
         let error = stopped["last_error"].as_str();
         let owned = stopped["owner"].as_str().unwrap();
         match owner {
@@ -306,7 +306,7 @@ fn is_open(stage: &&Value) -> bool {
 }
 
 /// The stations that are not done, and their groups, each once.
-fn open(journey: &Value) -> Vec<(&str, Option<&str>)> {
+fn open(journey: &Value) -> Vec<Open<'_>> {
     let mut open = Vec::new();
     for stage in stages(journey).filter(is_open) {
         let station = (stage["stage"].as_str().unwrap(), stage["group"].as_str());
