@@ -362,7 +362,9 @@ impl<'a> Roles<'a> {
                 shows: Some(Arc::clone(&self.backends.shows)),
             }),
         };
-        let journeys = journey::api::router(Journeys::new(Arc::clone(&self.backends.journeys)));
+        let (facts, clock) = (&self.backends.journeys, &self.backends.clock);
+        let journeys = Journeys::new(Arc::clone(facts), Arc::clone(clock));
+        let journeys = journey::api::router(journeys);
         let letters = notify::api::router(Arc::clone(&self.backends.inbox), self.notifier());
         let orders = orders.operators_router(Arc::clone(&self.backends.shows));
         let more = journeys.merge(letters).merge(orders).merge(self.views());

@@ -14,6 +14,7 @@ pub mod offsets;
 pub mod operate;
 pub mod serve;
 pub mod settings;
+pub mod show_settings;
 pub mod topics;
 
 use std::path::PathBuf;

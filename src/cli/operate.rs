@@ -1,17 +1,11 @@
 //! The operator's verbs: shows, journeys, dead letters.
 
-use std::collections::BTreeMap;
-use std::io::Read;
-use std::str::FromStr;
-
-use anyhow::Context;
 use clap::{Args, Subcommand};
-use http::Method;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 use crate::base::ids::{FanId, OrderId, ShowId};
 use crate::cli::admin_api::{AdminArgs, Ask, Away};
+use crate::cli::show_settings::{Member, create, set};
 use crate::cli::{FAILED, OK, UNAVAILABLE, cancel, complain, print};
 
 /// `catraca show …`
@@ -111,28 +105,6 @@ before. The value is kept character by character, as fans can look it up."
     },
 }
 
-/// One member of a show's settings, as `show set` is told it.
-#[derive(Debug, Clone)]
-pub struct Member {
-    name: String,
-    value: Box<RawValue>,
-}
-
-impl FromStr for Member {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) = text.split_once('=').ok_or("it must be name=value")?;
-        let value = serde_json::from_str(value)
-            .or_else(|_| serde_json::value::to_raw_value(value))
-            .map_err(|error| error.to_string())?;
-        Ok(Self {
-            name: name.to_owned(),
-            value,
-        })
-    }
-}
-
 /// A verb about one show.
 #[derive(Debug, Args)]
 pub struct OneShow {
@@ -145,7 +117,7 @@ pub struct OneShow {
 /// `catraca journey ORDER`
 #[derive(Debug, Args)]
 pub struct JourneyArgs {
-    /// The order's id.
+    /// The order's id; or its hold's, while there is no order.
     pub order: OrderId,
     /// Print JSON.
     #[arg(long)]
@@ -251,43 +223,6 @@ fn of(one: &OneShow, what: &str) -> Ask {
 
 async fn pretty(admin: &AdminArgs, ask: Ask) -> anyhow::Result<()> {
     print(&serde_json::to_string_pretty(&admin.ask(ask).await?)?);
-    Ok(())
-}
-
-async fn create(admin: &AdminArgs, show: &ShowId, file: &str) -> anyhow::Result<()> {
-    let mut text = String::new();
-    if file == "-" {
-        std::io::stdin()
-            .read_to_string(&mut text)
-            .context("cannot read standard input")?;
-    } else {
-        text = std::fs::read_to_string(file).with_context(|| format!("cannot read {file}"))?;
-    }
-    serde_json::from_str::<&RawValue>(&text).context("the settings are no JSON")?;
-    let ask = Ask {
-        method: Method::PUT,
-        path: path(show),
-        if_match: None,
-        body: Some(text),
-    };
-    let answer = admin.ask(ask).await?;
-    print(&format!("{show} created, version {}", answer["version"]));
-    Ok(())
-}
-
-async fn set(admin: &AdminArgs, show: &ShowId, members: &[Member]) -> anyhow::Result<()> {
-    let patch: BTreeMap<&str, &RawValue> = members
-        .iter()
-        .map(|member| (member.name.as_str(), &*member.value))
-        .collect();
-    let ask = Ask {
-        method: Method::PATCH,
-        path: path(show),
-        if_match: None,
-        body: Some(serde_json::to_string(&patch)?),
-    };
-    let answer = admin.ask(ask).await?;
-    print(&format!("{show} changed, version {}", answer["version"]));
     Ok(())
 }
 

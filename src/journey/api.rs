@@ -6,7 +6,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde::Serialize;
 
-use crate::base::ids::OrderId;
+use crate::base::ids::{HoldId, OrderId};
 use crate::http::extract::Path;
 use crate::http::problem::Problem;
 use crate::journey::Journeys;
@@ -33,10 +33,15 @@ async fn journey(
     State(journeys): State<Journeys>,
     Path(order): Path<String>,
 ) -> Result<Response, Problem> {
-    let order: OrderId = order
-        .parse()
-        .map_err(|_| Problem::bad_request("bad-id", "This is no order id."))?;
-    let Some(journey) = journeys.of(order).await? else {
+    // An order that has not come yet is asked for by its hold.
+    let (Ok(order), Ok(hold)) = (order.parse::<OrderId>(), order.parse::<HoldId>()) else {
+        return Err(Problem::bad_request("bad-id", "This is no order id."));
+    };
+    let found = match journeys.of(order).await? {
+        Some(journey) => Some(journey),
+        None => journeys.of_hold(hold).await?,
+    };
+    let Some(journey) = found else {
         return Err(Problem::not_found(
             "no-such-order",
             "There is no such order.",

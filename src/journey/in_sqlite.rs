@@ -3,10 +3,12 @@
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-use crate::base::ids::OrderId;
+use crate::base::ids::{HoldId, OrderId};
 use crate::base::time::Timestamp;
 use crate::driver::sqlite::Sqlite;
-use crate::journey::fold::{DeadLetterFacts, EventFacts, Facts, GroupFacts, RetryFacts};
+use crate::journey::facts::{
+    DeadLetterFacts, EventFacts, Facts, GroupFacts, HoldFacts, RetryFacts,
+};
 use crate::journey::in_sql;
 use crate::journey::store::{Store, StoreError};
 use crate::notify::compose;
@@ -42,6 +44,17 @@ impl Store for InSqlite {
         tx.rollback().await?;
         Ok(Some(facts))
     }
+
+    async fn hold(&self, hold: HoldId) -> Result<Option<HoldFacts>, StoreError> {
+        let row = sqlx::query(
+            "select h.*, o.order_id from holds h left join orders o on o.hold_id = h.hold_id
+             where h.hold_id = ?",
+        )
+        .bind(hold.to_string())
+        .fetch_optional(&self.db.read)
+        .await?;
+        Ok(row.map(|row| in_sql::hold(&row, hold)).transpose()?)
+    }
 }
 
 async fn order_row(
@@ -51,7 +64,11 @@ async fn order_row(
     let row = sqlx::query(
         "select *, (select count(*) from payments p where p.order_id = o.order_id) as payments,
                 (select count(*) from payments p
-                  where p.order_id = o.order_id and p.state = 'refunding') as owed
+                  where p.order_id = o.order_id and p.state = 'refunding') as owed,
+                (select p.state from payments p where p.order_id = o.order_id
+                  order by p.attempt desc limit 1) as payment,
+                (select p.at_ms from payments p where p.order_id = o.order_id
+                  order by p.attempt desc limit 1) as payment_at_ms
          from orders o where order_id = ?",
     )
     .bind(order.to_string())
@@ -66,10 +83,12 @@ async fn events(
 ) -> Result<Vec<EventFacts>, sqlx::Error> {
     let rows = sqlx::query(
         "select o.id, o.type, o.aggregate_version, o.traceparent, o.occurred_at_ms, o.partition,
-                l.offset, l.logged_at_ms, q.reason, q.at_ms, n.receipt, n.sent_at_ms
+                l.offset, l.logged_at_ms, q.reason, q.at_ms, n.receipt, n.sent_at_ms,
+                p.holder, p.until_ms
          from outbox o
          left join outbox_log l on l.seq = o.seq
          left join outbox_quarantine q on q.seq = o.seq
+         left join outbox_partitions p on p.partition = o.partition
          left join notices n on n.event_id = o.id
          where o.aggregatetype = 'order' and o.aggregateid = ?
          order by o.aggregate_version",
@@ -94,8 +113,10 @@ async fn done(
     event: &EventFacts,
     group: String,
 ) -> Result<GroupFacts, sqlx::Error> {
+    let (next, seen_at) = standing(conn, event, &group).await?.unzip();
     Ok(GroupFacts {
-        next: next(conn, event, &group).await?,
+        next,
+        seen_at,
         handled_at: handled_at(conn, event, &group).await?,
         dead_letter: dead_letter(conn, event, &group).await?,
         retry: retry(conn, event, &group).await?,
@@ -103,17 +124,17 @@ async fn done(
     })
 }
 
-async fn next(
+async fn standing(
     conn: &mut SqliteConnection,
     event: &EventFacts,
     group: &str,
-) -> Result<Option<(u64, Timestamp)>, sqlx::Error> {
+) -> Result<Option<((u64, Timestamp), Timestamp)>, sqlx::Error> {
     let row = sqlx::query("select * from log_groups where consumer = ? and partition = ?")
         .bind(group)
         .bind(event.partition)
         .fetch_optional(conn)
         .await?;
-    row.as_ref().map(in_sql::next).transpose()
+    row.as_ref().map(in_sql::standing).transpose()
 }
 
 async fn handled_at(

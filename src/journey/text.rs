@@ -31,10 +31,11 @@ impl State {
 
 /// The whole journey, a line a stage, and at the end where it stopped.
 pub fn text(journey: &Journey) -> String {
-    let mut lines = vec![format!(
-        "order {} of {}: {}",
-        journey.order, journey.show, journey.status
-    )];
+    let subject = match journey.order {
+        Some(order) => format!("order {order}"),
+        None => format!("no order yet, hold {}", journey.hold),
+    };
+    let mut lines = vec![format!("{subject} of {}: {}", journey.show, journey.status)];
     for stage in &journey.stages {
         let name = name(stage);
         let state = stage.state.word();
@@ -43,17 +44,33 @@ pub fn text(journey: &Journey) -> String {
             stage.at, stage.detail
         ));
     }
-    lines.push(match &journey.stopped {
-        None => "It has arrived.".to_owned(),
-        Some(stage) => format!(
-            "It stopped at {}, {} since {}: {}",
-            name(stage),
-            stage.state.word(),
-            stage.at,
-            stage.detail
-        ),
-    });
+    match &journey.stopped {
+        None => lines.push("It has arrived.".to_owned()),
+        Some(stage) => lines.extend(stop(stage)),
+    }
     lines.join("\n") + "\n"
+}
+
+/// Where it stopped and for how long, what went wrong, and whose turn it is.
+fn stop(stage: &Stage) -> Vec<String> {
+    let age_ms = stage.age_ms.unwrap_or_default();
+    let mut lines = vec![format!(
+        "It stopped at {}, {} since {}, for {}.{:03} s: {}",
+        name(stage),
+        stage.state.word(),
+        stage.at,
+        age_ms / 1_000,
+        age_ms % 1_000,
+        stage.detail
+    )];
+    lines.extend(
+        stage
+            .last_error
+            .iter()
+            .map(|error| format!("Last error: {error}")),
+    );
+    lines.extend(stage.owner.iter().map(|owner| format!("Its turn: {owner}")));
+    lines
 }
 
 fn name(stage: &Stage) -> String {

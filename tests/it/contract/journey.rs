@@ -1,6 +1,6 @@
 //! Journeys: for an order that stopped anywhere, the stage is named, and since when.
 
-use catraca::base::ids::OrderId;
+use catraca::base::ids::{HoldId, OrderId};
 use catraca::base::limits::PARTITIONS;
 use catraca::base::time::{Clock, Timestamp};
 use catraca::event::Event;
@@ -16,6 +16,8 @@ use crate::support::database::on_every_database;
 on_every_database! {
     Desk:
     an_order_that_nobody_placed_has_no_journey,
+    it_stops_at_the_request_while_there_is_only_a_hold,
+    it_says_for_how_long_and_whose_turn_it_is,
     it_stops_at_the_order_while_nobody_has_paid,
     it_stops_at_the_outbox_where_an_event_is_missing,
     it_stops_at_the_log_until_it_is_relayed_and_in_quarantine,
@@ -59,7 +61,7 @@ async fn relayed(desk: &Desk, order: OrderId) {
 }
 
 async fn journey(desk: &Desk, order: OrderId) -> Journey {
-    let journeys = Journeys::new(desk.stores.journeys.clone());
+    let journeys = Journeys::new(desk.stores.journeys.clone(), desk.time());
     journeys.of(order).await.unwrap().unwrap()
 }
 
@@ -76,8 +78,78 @@ async fn stopped(desk: &Desk, order: OrderId) -> (Station, State, u64, String) {
 }
 
 async fn an_order_that_nobody_placed_has_no_journey(desk: Desk) {
-    let journeys = Journeys::new(desk.stores.journeys.clone());
+    let journeys = Journeys::new(desk.stores.journeys.clone(), desk.time());
     assert_eq!(journeys.of(desk.order()).await.unwrap(), None);
+}
+
+async fn it_stops_at_the_request_while_there_is_only_a_hold(desk: Desk) {
+    let journeys = Journeys::new(desk.stores.journeys.clone(), desk.time());
+    let order = desk.order();
+    let hold: HoldId = order.to_string().parse().unwrap();
+    assert_eq!(journeys.of_hold(hold).await.unwrap(), None);
+    let (now, until) = (T0.as_millis(), T0.as_millis() + 60_000);
+    desk.run(&format!(
+        "insert into holds (hold_id, show, fan, ticket_id, seats, total_minor, currency, state,
+                            expires_at_ms, created_at_ms, version)
+         values ('{hold}', 'stadium-show', 'f', 't', '[]', 1, 'BRL', 'live', {until}, {now}, 1)"
+    ))
+    .await;
+    desk.clock.advance_ms(1_234);
+    let journey = journeys.of_hold(hold).await.unwrap().unwrap();
+    let stage = journey.stopped.clone().unwrap();
+    assert_eq!((journey.order, journey.hold), (None, hold));
+    assert_eq!(
+        (stage.stage, stage.state),
+        (Station::Request, State::Waiting)
+    );
+    assert_eq!(stage.age_ms, Some(1_234));
+    let text = text(&journey);
+    let first = format!("no order yet, hold {hold} of stadium-show: live\n");
+    assert!(text.starts_with(&first), "{text}");
+    assert!(
+        text.contains(", for 1.234 s: no order has come yet"),
+        "{text}"
+    );
+    desk.clock.advance_ms(60_000);
+    let stage = journeys.of_hold(hold).await.unwrap().unwrap().stopped;
+    assert_eq!(stage.unwrap().state, State::Stuck, "the hold has ended");
+    place(&desk, order).await;
+    let journey = journeys.of_hold(hold).await.unwrap().unwrap();
+    assert_eq!((journey.order, journey.hold), (Some(order), hold));
+    assert_eq!(journey.stopped.unwrap().stage, Station::Order);
+}
+
+async fn it_says_for_how_long_and_whose_turn_it_is(desk: Desk) {
+    let order = desk.order_in(2);
+    place(&desk, order).await;
+    let of_event = |journey: &Journey| {
+        let mut stages = journey.stages.iter();
+        stages
+            .find(|stage| stage.stage == Station::Log)
+            .cloned()
+            .unwrap()
+    };
+    desk.clock.advance_ms(700);
+    let log = of_event(&journey(&desk, order).await);
+    assert_eq!(log.age_ms, Some(700));
+    assert_eq!(log.owner.unwrap(), "no relay has partition 2");
+    desk.run(
+        "insert into outbox_partitions (partition, holder, token, until_ms, floor_seq)
+         values (2, 'relay-1', 1, 1800000001000, 0)",
+    )
+    .await;
+    let owner = of_event(&journey(&desk, order).await).owner.unwrap();
+    assert!(
+        owner.starts_with("relay-1 has partition 2 until "),
+        "{owner}"
+    );
+    desk.clock.advance_ms(300);
+    let owner = of_event(&journey(&desk, order).await).owner.unwrap();
+    assert!(
+        owner.starts_with("relay-1 had partition 2 until "),
+        "{owner}"
+    );
+    assert!(owner.ends_with(", and nobody has it now"), "{owner}");
 }
 
 async fn it_stops_at_the_order_while_nobody_has_paid(desk: Desk) {
@@ -154,6 +226,14 @@ async fn it_stops_at_a_delivery_that_is_tried_again_and_so_does_what_is_behind_i
     );
     assert!(detail.starts_with("2 attempts spent"), "{detail}");
     assert!(detail.ends_with("mailbox busy"), "{detail}");
+    let stage = journey(&desk, order).await.stopped.unwrap();
+    assert!(detail.ends_with(&stage.last_error.unwrap()), "{detail}");
+    assert_eq!(stage.age_ms, Some(500));
+    let owner = stage.owner.unwrap();
+    assert!(
+        owner.starts_with("a process that runs notify last said so at "),
+        "{owner}"
+    );
     let (station, state, since, detail) = stopped(&desk, behind).await;
     assert_eq!(
         (station, state, since),

@@ -33,14 +33,14 @@ impl Sender for Fussy {
 }
 
 /// An operator at a terminal.
-struct Desk<'a> {
-    folder: &'a Path,
-    admin: String,
-    env: Vec<(&'a str, &'a str)>,
+pub(super) struct Desk<'a> {
+    pub(super) folder: &'a Path,
+    pub(super) admin: String,
+    pub(super) env: Vec<(&'a str, &'a str)>,
 }
 
 impl Desk<'_> {
-    async fn run(&self, line: &str) -> Ended {
+    pub(super) async fn run(&self, line: &str) -> Ended {
         let words: Vec<&str> = line.split_whitespace().collect();
         let mut env: Vec<(&str, &str)> = self.env.clone();
         env.push(("CATRACA_ADMIN", &self.admin));
@@ -49,7 +49,7 @@ impl Desk<'_> {
 
     /// Runs a verb that must do what it says, and gives its output. A server that has too much to
     /// do may ask for patience.
-    async fn done(&self, line: &str) -> String {
+    pub(super) async fn done(&self, line: &str) -> String {
         let ended = until(line, || async {
             let ended = self.run(line).await;
             (!ended.err.contains("(503 ")).then_some(ended)
@@ -60,12 +60,12 @@ impl Desk<'_> {
     }
 
     /// Runs a verb that must fail with one line that says so.
-    async fn refused(&self, line: &str, says: &str) {
+    pub(super) async fn refused(&self, line: &str, says: &str) {
         self.failed(line, 1, says).await;
     }
 
     /// The same with another exit code.
-    async fn failed(&self, line: &str, code: i32, says: &str) {
+    pub(super) async fn failed(&self, line: &str, code: i32, says: &str) {
         let ended = self.run(line).await;
         assert_eq!((ended.code, ended.out.as_str()), (Some(code), ""), "{line}");
         assert_eq!(ended.err.lines().count(), 1, "{line}: {}", ended.err);

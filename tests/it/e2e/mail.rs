@@ -51,7 +51,7 @@ const HEADERS: [&str; 8] = [
 ];
 
 /// Buys a seat and tells the order's id.
-async fn buy(client: &Client, email: &str, locale: &str) -> String {
+pub(super) async fn buy(client: &Client, email: &str, locale: &str) -> String {
     let visitor = Visitor::join_by(client.clone()).await.inside().await;
     let hold = visitor.hold().await;
     let began = Instant::now();
@@ -86,7 +86,7 @@ fn is_right(mail: &Value, orders: &BTreeSet<String>) {
     assert_eq!(told.count(), 1, "{text}");
 }
 
-async fn create_show(server: &Server, folder: &std::path::Path) {
+pub(super) async fn create_show(server: &Server, folder: &std::path::Path) {
     let now = SystemClock.now();
     let mut document = settings(&json!({}));
     document["early_at"] = json!(now);

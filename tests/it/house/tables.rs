@@ -71,6 +71,7 @@ pub(crate) const PURE: &[&str] = &[
     "relay/waves.rs",
     "stock/count.rs",
     "analytics/window.rs",
+    "journey/facts.rs",
     "journey/fold.rs",
 ];
 

@@ -51,6 +51,12 @@ pub(crate) async fn run_in<S: AsRef<OsStr>>(folder: &Path, words: &[S], env: &En
     }
 }
 
+/// Sends a process a signal, by `kill`'s word for it.
+pub(crate) async fn signal(id: u32, word: &str) {
+    let killed = Command::new("kill").args([word, &id.to_string()]).status();
+    assert!(killed.await.unwrap().success());
+}
+
 /// A server that has said where it listens.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -118,9 +124,7 @@ impl Server {
 
     /// Sends it a signal, by `kill`'s word for it.
     pub(crate) async fn signal(&self, word: &str) {
-        let id = self.id().to_string();
-        let killed = Command::new("kill").args([word, &id]).status().await;
-        assert!(killed.unwrap().success());
+        signal(self.id(), word).await;
     }
 
     /// Asks it to stop, as a service manager does; the exit code.

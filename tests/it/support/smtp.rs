@@ -101,7 +101,7 @@ asyncio.run(main())
 /// A sink that runs until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Sink {
-    _child: Child,
+    child: Child,
     pub(crate) port: u16,
     said: Arc<Mutex<Vec<Value>>>,
 }
@@ -133,7 +133,7 @@ impl Sink {
         })
         .await;
         Some(Self {
-            _child: child,
+            child,
             port: u16::try_from(port).unwrap(),
             said,
         })
@@ -142,6 +142,11 @@ impl Sink {
     /// One that takes everything.
     pub(crate) async fn well() -> Option<Self> {
         Self::start(json!({})).await
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id().expect("it runs")
     }
 
     /// Where it is, without TLS.
