@@ -129,7 +129,11 @@ impl<C: Consumer> Consuming<C> {
         if !passed.is_empty() {
             self.inbox.pass(self.consumer.group(), &passed).await?;
         }
-        let stuck = self.asides.iter().flatten().filter(|aside| aside.is_stuck());
+        let stuck = self
+            .asides
+            .iter()
+            .flatten()
+            .filter(|aside| aside.is_stuck());
         metrics::dead_letters_stuck(self.consumer.group(), stuck.count());
         self.measure().await?;
         Ok(Step { pause_ms, ..step })

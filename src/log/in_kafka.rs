@@ -115,7 +115,11 @@ impl Subscriber for InKafka {
             partition: delivery.partition,
             key: &held.key,
             payload: &held.payload,
-            headers: held.headers.iter().map(|(name, value)| (&**name, &**value)).collect(),
+            headers: held
+                .headers
+                .iter()
+                .map(|(name, value)| (&**name, &**value))
+                .collect(),
         };
         let mut answers = self.dead_letters.send(&[record], ack_deadline()).await?;
         match answers.pop().expect("one answer a record") {
@@ -124,7 +128,11 @@ impl Subscriber for InKafka {
             // It would be refused for ever, and the inbox keeps all of it.
             Err(SendError::Refused(why)) => {
                 let event_id = &delivery.event_id;
-                tracing::error!(event.id = event_id, group, "no copy of a dead letter: {why}");
+                tracing::error!(
+                    event.id = event_id,
+                    group,
+                    "no copy of a dead letter: {why}"
+                );
                 Ok(())
             }
         }

@@ -84,7 +84,10 @@ impl ViaKafka {
                     partition: batches[*batch].partition(),
                     key: row.key.1.as_bytes(),
                     payload: row.payload.as_bytes(),
-                    headers: headers.iter().map(|(name, value)| (*name, value.as_bytes())).collect(),
+                    headers: headers
+                        .iter()
+                        .map(|(name, value)| (*name, value.as_bytes()))
+                        .collect(),
                 }
             })
             .collect();

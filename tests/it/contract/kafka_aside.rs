@@ -66,9 +66,15 @@ async fn a_dead_letter_is_the_record_with_its_reason_and_origin() {
     let [letter] = &letters[..] else {
         panic!("one dead letter");
     };
-    assert_eq!((before.offset, before.partition, letter.partition), (1, 4, 4));
+    assert_eq!(
+        (before.offset, before.partition, letter.partition),
+        (1, 4, 4)
+    );
     assert_eq!(letter.key, order.to_string().into_bytes());
-    assert_eq!((&letter.key, &letter.payload), (&before.key, &before.payload));
+    assert_eq!(
+        (&letter.key, &letter.payload),
+        (&before.key, &before.payload)
+    );
     let mut headers = before.headers.clone();
     for (name, value) in [
         ("dlt-group", "notify"),
@@ -103,7 +109,10 @@ async fn a_crash_before_the_inbox_repeats_with_the_same_event_and_group() {
     .await;
     let topic = desk.kafka.clone().unwrap();
     let mortal = tokio::sync::Mutex::new(desk.notifying(provider.clone()));
-    until("it has died", async || mortal.lock().await.step().await.err()).await;
+    until("it has died", async || {
+        mortal.lock().await.step().await.err()
+    })
+    .await;
     drop(mortal);
     assert_eq!(dead_letters(&topic).len(), 1);
     assert_eq!(desk.count("select count(*) from dead_letters").await, 0);
@@ -292,7 +301,11 @@ async fn while_the_breaker_is_open_nothing_is_set_aside() {
     let tries = provider.tried.lock().unwrap().len();
     desk.clock.advance_ms(BREAKER_OPEN_MS / 2);
     consuming.step().await.unwrap();
-    assert_eq!(provider.tried.lock().unwrap().len(), tries, "all partitions wait");
+    assert_eq!(
+        provider.tried.lock().unwrap().len(),
+        tries,
+        "all partitions wait"
+    );
     provider.becomes(Mood::Well);
     desk.clock.advance_ms(BREAKER_OPEN_MS);
     let total = steps(&mut consuming, |total| total.handled == 6).await;
@@ -321,5 +334,8 @@ async fn a_dead_letter_that_comes_back_does_not_grow() {
     let second = &dead_letters(&topic)[1];
     let names = |record: &Record| Vec::from_iter(record.headers.keys().cloned());
     assert_eq!(names(second), names(&first));
-    assert_eq!((text(&first, "dlt-offset"), text(second, "dlt-offset")), ("0", "1"));
+    assert_eq!(
+        (text(&first, "dlt-offset"), text(second, "dlt-offset")),
+        ("0", "1")
+    );
 }

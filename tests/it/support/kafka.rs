@@ -116,7 +116,10 @@ pub(crate) fn records(kafka: &Kafka) -> Vec<Record> {
     let many: usize = ends(kafka).iter().sum();
     let mut records: Vec<Record> = (0..many)
         .map(|_| {
-            let message = consumer.poll(ANSWER_MAX).expect("a record in time").unwrap();
+            let message = consumer
+                .poll(ANSWER_MAX)
+                .expect("a record in time")
+                .unwrap();
             let headers = message.headers().expect("it has headers").iter();
             Record {
                 partition: u16::try_from(message.partition()).unwrap(),
@@ -138,7 +141,9 @@ pub(crate) fn send_again(kafka: &Kafka, record: &Record, changes: &BTreeMap<&str
     let producer: BaseProducer = client().create().unwrap();
     let mut headers = OwnedHeaders::new();
     for (key, value) in &record.headers {
-        let value = changes.get(&**key).map_or(&**value, |value| value.as_bytes());
+        let value = changes
+            .get(&**key)
+            .map_or(&**value, |value| value.as_bytes());
         headers = headers.insert(Header {
             key,
             value: Some(value),
