@@ -123,6 +123,8 @@ pub const PAYMENT_TOKEN_BYTES_MAX: usize = 200;
 pub const SEAT_NAME_BYTES_MAX: usize = 43;
 /// Delays before the second, third and fourth attempt of a delivery.
 pub const DELIVERY_RETRIES_MS: [u64; 3] = [500, 1_000, 2_000];
+/// How long a step waits for the log to take what is set aside, before it looks after the other partitions.
+pub const SET_ASIDE_WAIT_MS: u64 = 50;
 /// Deliveries of one partition that a consumer handles in one step, so that all six take turns.
 pub const DELIVERY_BATCH_MAX: usize = 64;
 /// Failures in a row, over all partitions, after which a provider is taken to be down. More than a

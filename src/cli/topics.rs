@@ -1,4 +1,4 @@
-//! `catraca topics apply`: makes the topic of the event log in Kafka, once; nothing else makes it.
+//! `catraca topics apply`: makes the topics of the event log in Kafka, once; nothing else makes them.
 
 use clap::Subcommand;
 
@@ -11,8 +11,8 @@ use crate::driver::kafka::topics::Applied;
 /// What can be done with topics.
 #[derive(Debug, Subcommand)]
 pub enum TopicsVerb {
-    /// Make the topic that log.url and log.topic name. Where it is there, nothing changes; one with another
-    /// number of partitions is refused.
+    /// Make the topic that log.url and log.topic name, and that of its dead letters. Where they are there,
+    /// nothing changes; one with another number of partitions is refused.
     Apply(ConfigArgs),
 }
 
@@ -39,14 +39,17 @@ pub async fn topics(verb: &TopicsVerb) -> u8 {
             return CONFIG;
         }
     };
-    let topic = kafka.topic();
-    match kafka.apply_topic().await {
-        Ok(Applied::Made) => print(&format!("{topic}: made, {PARTITIONS} partitions")),
-        Ok(Applied::Unchanged) => print(&format!("{topic}: unchanged, {PARTITIONS} partitions")),
-        Err(fault) => {
-            complain(&fault.into());
-            return UNAVAILABLE;
-        }
+    for kafka in [&kafka, &kafka.dead_letters()] {
+        let word = match kafka.apply_topic().await {
+            Ok(Applied::Made) => "made",
+            Ok(Applied::Unchanged) => "unchanged",
+            Err(fault) => {
+                complain(&fault.into());
+                return UNAVAILABLE;
+            }
+        };
+        let topic = kafka.topic();
+        print(&format!("{topic}: {word}, {PARTITIONS} partitions"));
     }
     OK
 }

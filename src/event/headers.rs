@@ -69,6 +69,35 @@ pub fn read(headers: &BTreeMap<String, Vec<u8>>) -> Result<About<'_>, &'static s
     })
 }
 
+/// Why a record was set aside, and where it stood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Aside<'a> {
+    /// The group that could not handle it.
+    pub group: &'a str,
+    /// What the last attempt said.
+    pub reason: &'a str,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// The topic.
+    pub topic: &'a str,
+    /// Its partition.
+    pub partition: u16,
+    /// Its offset there.
+    pub offset: u64,
+}
+
+/// What a dead letter has beside the headers of its event.
+pub fn write_aside(aside: &Aside<'_>) -> [(&'static str, String); 6] {
+    [
+        ("dlt-group", aside.group.to_owned()),
+        ("dlt-reason", aside.reason.to_owned()),
+        ("dlt-attempts", aside.attempts.to_string()),
+        ("dlt-topic", aside.topic.to_owned()),
+        ("dlt-partition", aside.partition.to_string()),
+        ("dlt-offset", aside.offset.to_string()),
+    ]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 //! ```text
 //! poll ─► concerns us? ─► known to the inbox? ─► apply: effect + inbox + offset, one transaction
 //!             └ no: pass      └ yes: pass            └ fails: try again after 0.5, 1, 2 s,
+//!                                                             then a copy for others (Kafka),
 //!                                                             then a dead letter + offset
 //! ```
 //!
@@ -19,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::base::limits::{DELIVERY_BATCH_MAX, GROUP_RUNS_MS, PARTITIONS};
 use crate::base::time::{Clock, Timestamp};
+use crate::log::aside::{Aside, Went};
 use crate::log::breaker::{Breaker, Verdict};
 use crate::log::inbox::{Because, Inbox, Retry};
 use crate::log::patience::{self, Failure, Next};
@@ -58,6 +60,8 @@ pub struct Consuming<C> {
     breaker: Breaker,
     /// What is tried again, by partition.
     retries: [Option<Retry>; PARTITIONS as usize],
+    /// What is on its way to the dead letters, by partition.
+    asides: [Option<Aside>; PARTITIONS as usize],
     /// Whether what an earlier process was trying again has been read from the inbox.
     recalled: bool,
     /// The partition that is visited first. Moves on after a failure, so that no partition is the
@@ -92,6 +96,7 @@ impl<C: Consumer> Consuming<C> {
             clock,
             breaker: Breaker::default(),
             retries: Default::default(),
+            asides: Default::default(),
             recalled: false,
             first: 0,
             measure_at: Timestamp::default(),
@@ -124,6 +129,12 @@ impl<C: Consumer> Consuming<C> {
         if !passed.is_empty() {
             self.inbox.pass(self.consumer.group(), &passed).await?;
         }
+        let stuck = self
+            .asides
+            .iter()
+            .flatten()
+            .filter(|aside| aside.is_stuck());
+        metrics::dead_letters_stuck(self.consumer.group(), stuck.count());
         self.measure().await?;
         Ok(Step { pause_ms, ..step })
     }
@@ -170,6 +181,11 @@ impl<C: Consumer> Consuming<C> {
         }
         let group = self.consumer.group();
         let deliveries = self.log.poll(group, partition, DELIVERY_BATCH_MAX).await?;
+        // What is no longer there was handled by whoever had the partition meanwhile.
+        self.asides[usize::from(partition)].take_if(|aside| {
+            let mut ids = deliveries.iter().map(|delivery| &delivery.event_id);
+            ids.all(|id| *id != aside.event_id)
+        });
         let full = deliveries.len() == DELIVERY_BATCH_MAX;
         let mut through = None;
         let mut ended = if full { Visit::More } else { Visit::Drained };
@@ -201,6 +217,10 @@ impl<C: Consumer> Consuming<C> {
         delivery: &Delivery,
         step: &mut Step,
     ) -> Result<Option<Timestamp>, LogError> {
+        let aside = &mut self.asides[usize::from(delivery.partition)];
+        if let Some(aside) = aside.take_if(|aside| aside.event_id == delivery.event_id) {
+            return self.set_aside(delivery, aside, step).await;
+        }
         if let Verdict::Open(until) = self.breaker.verdict(self.clock.now()) {
             return Ok(Some(until));
         }
@@ -233,17 +253,8 @@ impl<C: Consumer> Consuming<C> {
         match patience::after(failure, spent, &mut self.breaker, now) {
             Next::SetAside(attempts) => {
                 let because = Because { reason, attempts };
-                self.inbox.set_aside(group, delivery, &because).await?;
-                metrics::delivery(group, "set_aside");
-                tracing::error!(
-                    event.id = delivery.event_id,
-                    group,
-                    attempts,
-                    reason = because.reason,
-                    "a delivery was set aside; see the dead letters"
-                );
-                step.set_aside += 1;
-                Ok(None)
+                let aside = Aside::new(delivery, because, since);
+                self.set_aside(delivery, aside, step).await
             }
             Next::Again(attempts, next_at) => {
                 let retry = Retry {
@@ -268,6 +279,65 @@ impl<C: Consumer> Consuming<C> {
                 self.first = (delivery.partition + 1) % PARTITIONS;
                 step.failed += 1;
                 Ok(Some(next_at))
+            }
+        }
+    }
+
+    /// Sets a delivery aside as soon as the log has its copy. Answers until when its partition waits for
+    /// that.
+    async fn set_aside(
+        &mut self,
+        delivery: &Delivery,
+        mut aside: Aside,
+        step: &mut Step,
+    ) -> Result<Option<Timestamp>, LogError> {
+        let (group, now) = (self.consumer.group(), self.clock.now());
+        let went = aside.go_on(&self.log, group, delivery).await;
+        let because = aside.because.clone();
+        let (reason, attempts) = (&because.reason, because.attempts);
+        match went {
+            Went::UnderWay => {
+                self.asides[usize::from(delivery.partition)] = Some(aside);
+                Ok(Some(now.plus_ms(LOOK_EVERY_MS)))
+            }
+            Went::Failed(error, rest_ms) => {
+                let error = anyhow::Error::from(error);
+                tracing::warn!(
+                    event.id = delivery.event_id,
+                    group,
+                    partition = delivery.partition,
+                    "a partition waits, for a delivery cannot be set aside: {error:#}"
+                );
+                let retry = Retry {
+                    partition: delivery.partition,
+                    offset: delivery.offset,
+                    event_id: delivery.event_id.clone(),
+                    attempts,
+                    reason: format!("{reason}; it cannot be set aside: {error:#}"),
+                    since: aside.since,
+                    next_at: now.plus_ms(rest_ms),
+                };
+                self.asides[usize::from(delivery.partition)] = Some(aside);
+                self.inbox.retry(group, &retry).await?;
+                metrics::delivery(group, "failed");
+                step.failed += 1;
+                let next_at = retry.next_at;
+                *self.slot(delivery.partition) = Some(retry);
+                Ok(Some(next_at))
+            }
+            Went::Taken => {
+                self.inbox.set_aside(group, delivery, &because).await?;
+                *self.slot(delivery.partition) = None;
+                metrics::delivery(group, "set_aside");
+                tracing::error!(
+                    event.id = delivery.event_id,
+                    group,
+                    attempts,
+                    reason,
+                    "a delivery was set aside; see the dead letters"
+                );
+                step.set_aside += 1;
+                Ok(None)
             }
         }
     }

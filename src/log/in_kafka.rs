@@ -5,19 +5,22 @@
 //! the effect; Kafka is told too, for its own tools. So a partition that changes hands, or a commit that
 //! Kafka lost, repeats and loses nothing.
 //!
+//! What is set aside goes to a topic of its own as it stood, and its headers say why and whence.
+//!
 //! How far a group is behind is what the relay's marks say: each has the offset that Kafka gave.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
 use crate::base::time::Timestamp;
 use crate::driver::kafka::member::{Held, Member, Standing};
+use crate::driver::kafka::producer::{Producer, Record, SendError, ack_deadline};
 use crate::driver::kafka::{Kafka, KafkaFault};
-use crate::event::headers::{self, About};
-use crate::log::inbox::Inbox;
-use crate::log::{Delivery, Lag, LogError, Subscriber};
+use crate::event::headers::{self, About, Aside};
+use crate::log::inbox::{Because, Inbox};
+use crate::log::{Delivery, Lag, LogError, Subscriber, in_sql};
 
 /// The log in one topic.
 #[derive(Debug)]
@@ -25,6 +28,7 @@ pub struct InKafka {
     kafka: Kafka,
     inbox: Arc<dyn Inbox>,
     marks: Arc<dyn Subscriber>,
+    dead_letters: Producer,
     /// This process in its groups.
     members: Mutex<BTreeMap<String, Member>>,
 }
@@ -34,11 +38,25 @@ impl InKafka {
     /// log, which is never polled.
     pub fn new(kafka: Kafka, inbox: Arc<dyn Inbox>, marks: Arc<dyn Subscriber>) -> Self {
         Self {
+            dead_letters: Producer::new(kafka.dead_letters()),
             kafka,
             inbox,
             marks,
             members: Mutex::default(),
         }
+    }
+
+    fn members(&self) -> MutexGuard<'_, BTreeMap<String, Member>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A record as it stands in the topic.
+    fn held(&self, group: &str, delivery: &Delivery) -> Result<Held, LogError> {
+        let members = self.members();
+        let member = members.get(group);
+        let held = member.and_then(|member| member.held(delivery.partition, delivery.offset));
+        let gone = || LogError::Unavailable(anyhow::anyhow!("the partition is another's now"));
+        held.cloned().ok_or_else(gone)
     }
 
     fn look(
@@ -47,7 +65,7 @@ impl InKafka {
         standing: &Standing,
         (partition, max): (u16, usize),
     ) -> Result<Vec<Held>, KafkaFault> {
-        let mut members = self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut members = self.members();
         if !members.contains_key(group) {
             // Groups of other systems may have the same name in the same cluster.
             let name = format!("{}.{group}", self.kafka.topic());
@@ -73,6 +91,51 @@ impl Subscriber for InKafka {
 
     async fn lag(&self, group: &str) -> Result<Vec<Lag>, LogError> {
         self.marks.lag(group).await
+    }
+
+    async fn set_aside(
+        &self,
+        group: &str,
+        delivery: &Delivery,
+        because: &Because,
+    ) -> Result<(), LogError> {
+        let mut held = self.held(group, delivery)?;
+        let about = headers::write_aside(&Aside {
+            group,
+            reason: in_sql::cut(&because.reason),
+            attempts: because.attempts,
+            topic: self.kafka.topic(),
+            partition: delivery.partition,
+            offset: delivery.offset,
+        });
+        // In the place of those of an earlier life: what is set aside again and again does not grow.
+        let about = about.map(|(name, value)| (name.to_owned(), value.into_bytes()));
+        held.headers.extend(about);
+        let record = Record {
+            partition: delivery.partition,
+            key: &held.key,
+            payload: &held.payload,
+            headers: held
+                .headers
+                .iter()
+                .map(|(name, value)| (&**name, &**value))
+                .collect(),
+        };
+        let mut answers = self.dead_letters.send(&[record], ack_deadline()).await?;
+        match answers.pop().expect("one answer a record") {
+            Ok(_) => Ok(()),
+            Err(SendError::Unsure(fault)) => Err(fault.into()),
+            // It would be refused for ever, and the inbox keeps all of it.
+            Err(SendError::Refused(why)) => {
+                let event_id = &delivery.event_id;
+                tracing::error!(
+                    event.id = event_id,
+                    group,
+                    "no copy of a dead letter: {why}"
+                );
+                Ok(())
+            }
+        }
     }
 }
 

@@ -5,7 +5,8 @@
 //! outbox from the relays.
 //! `inbox.rs` is what the groups have done: offsets, handled events, retries, dead letters.
 //! `consume.rs` hands deliveries to a consumer, one partition after the other; `breaker.rs` tells a
-//! poisoned event from a provider that is down, and `patience.rs` decides what becomes of a failure.
+//! poisoned event from a provider that is down, `patience.rs` decides what becomes of a failure, and
+//! `aside.rs` takes what is given up to the dead letters.
 
 pub mod breaker;
 pub mod consume;
@@ -22,6 +23,7 @@ pub mod outbox_in_sqlite;
 pub mod patience;
 pub mod via_debezium;
 
+mod aside;
 mod in_sql;
 
 use std::fmt::Debug;
@@ -29,6 +31,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 
 use crate::base::time::Timestamp;
+use crate::log::inbox::Because;
 use crate::log::patience::Failure;
 
 /// One event at its place in the log, handed to a consumer group.
@@ -79,6 +82,14 @@ pub trait Subscriber: Send + Sync + Debug {
 
     /// How far the group is behind, by partition.
     async fn lag(&self, group: &str) -> Result<Vec<Lag>, LogError>;
+
+    /// Keeps a copy of a delivery that is to be set aside where others find it, before the inbox keeps
+    /// that it was. After a crash in between there are two: the same event, the same group.
+    ///
+    /// A log in the database keeps none: the inbox is there, too.
+    async fn set_aside(&self, _: &str, _: &Delivery, _: &Because) -> Result<(), LogError> {
+        Ok(())
+    }
 }
 
 /// What one consumer group does.

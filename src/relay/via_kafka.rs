@@ -82,9 +82,12 @@ impl ViaKafka {
                 let row = batches[*batch].row(*row);
                 Record {
                     partition: batches[*batch].partition(),
-                    key: &row.key.1,
-                    payload: &row.payload,
-                    headers,
+                    key: row.key.1.as_bytes(),
+                    payload: row.payload.as_bytes(),
+                    headers: headers
+                        .iter()
+                        .map(|(name, value)| (*name, value.as_bytes()))
+                        .collect(),
                 }
             })
             .collect();

@@ -173,6 +173,13 @@ pub fn delivery(group: &'static str, outcome: &'static str) {
     counter!("catraca_deliveries_total", "group" => group, "outcome" => outcome).increment(1);
 }
 
+/// `catraca_dead_letters_stuck{group}`: partitions that stand still because Kafka does not take what is to
+/// be set aside.
+pub fn dead_letters_stuck(group: &'static str, partitions: usize) {
+    let partitions = f64::from(u32::try_from(partitions).unwrap_or(u32::MAX));
+    gauge!("catraca_dead_letters_stuck", "group" => group).set(partitions);
+}
+
 /// `catraca_late_sales_total{kind}`: orders that came after their minute was closed: sold, refunded.
 pub fn late_sale(kind: &'static str) {
     counter!("catraca_late_sales_total", "kind" => kind).increment(1);

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer, ConsumerContext};
 use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
-use rdkafka::message::{BorrowedMessage, Headers, Message};
+use rdkafka::message::{BorrowedMessage, Header, Headers, Message};
 use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaRespErr;
 
@@ -133,6 +134,12 @@ impl Member {
         Ok(partition.held.iter().take(max).cloned().collect())
     }
 
+    /// A record that has come and that the group is not past.
+    pub fn held(&self, partition: u16, offset: u64) -> Option<&Held> {
+        let held = &self.partitions.get(&partition)?.held;
+        held.iter().find(|held| held.offset == offset)
+    }
+
     /// Takes in what has come, and what was decided about partitions.
     fn take_in(&mut self, standing: &Standing) -> Result<(), KafkaFault> {
         for _ in 0..LOOK_MAX {
@@ -242,24 +249,29 @@ impl Member {
 }
 
 fn read(message: &BorrowedMessage<'_>) -> (u16, Held) {
-    let mut headers = BTreeMap::new();
-    if let Some(all) = message.headers() {
-        for header in all.iter() {
-            if let Some(value) = header.value {
-                headers.insert(header.key.to_owned(), value.to_owned());
-            }
-        }
-    }
     let held = Held {
         offset: message.offset().cast_unsigned(),
         key: message.key().unwrap_or_default().to_owned(),
         payload: message.payload().unwrap_or_default().to_owned(),
-        headers,
+        headers: message.headers().map(named).unwrap_or_default(),
     };
     (
         u16::try_from(message.partition()).unwrap_or(PARTITIONS),
         held,
     )
+}
+
+/// Headers by name, those without a value left out.
+///
+/// The library panics on a name that is not UTF-8. Whoever may write to the topic may write one, and the
+/// record would stop every reader again and again: such a header is left out, too. None of ours has one.
+fn named(all: &impl Headers) -> BTreeMap<String, Vec<u8>> {
+    let header = |n| {
+        let read = panic::catch_unwind(AssertUnwindSafe(|| all.try_get(n)));
+        let Header { key, value } = read.ok().flatten()?;
+        Some((key.to_owned(), value?.to_owned()))
+    };
+    (0..all.count()).filter_map(header).collect()
 }
 
 /// What the group gives to this member, and where it is to begin.
@@ -354,5 +366,32 @@ impl ConsumerContext for Given {
                 "partitions did not change hands: {error}"
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the library reads headers of which one has a name that is not UTF-8, and one has no value.
+    struct Foreign;
+
+    impl Headers for Foreign {
+        fn count(&self) -> usize {
+            4
+        }
+
+        fn try_get(&self, n: usize) -> Option<Header<'_, &[u8]>> {
+            let name = [&b"ce_id"[..], b"\xff", b"empty", b"ce_type"][n];
+            let value = (n != 2).then_some(&b"value"[..]);
+            let key = str::from_utf8(name).unwrap();
+            Some(Header { key, value })
+        }
+    }
+
+    #[test]
+    fn a_header_that_the_library_cannot_read_is_left_out() {
+        let names: Vec<String> = named(&Foreign).into_keys().collect();
+        assert_eq!(names, ["ce_id", "ce_type"]);
     }
 }

@@ -21,8 +21,10 @@ pub const SCHEME: &str = "kafka://";
 /// How long a broker may take to accept a connection, and to answer a request.
 const CONNECT_MS: &str = "5000";
 const REQUEST_MS: &str = "5000";
-/// Longest name of a topic, by the broker's own rule.
-const TOPIC_BYTES_MAX: usize = 249;
+/// What the name of the topic of dead letters ends with, after that of the events' topic.
+const DEAD_LETTERS: &str = "-dlt";
+/// Longest name of the events' topic: the broker allows 249 bytes, and the other's is longer.
+const TOPIC_BYTES_MAX: usize = 249 - DEAD_LETTERS.len();
 
 /// A cluster, and the topic that events go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,7 +88,7 @@ impl Kafka {
         let known = |c: u8| c.is_ascii_alphanumeric() || b"._-".contains(&c);
         if topic.is_empty() || TOPIC_BYTES_MAX < topic.len() || !topic.bytes().all(known) {
             return wrong(
-                "the topic must be 1 to 249 of a-z, A-Z, 0-9, dot, underscore and hyphen",
+                "the topic must be 1 to 245 of a-z, A-Z, 0-9, dot, underscore and hyphen",
             );
         }
         Ok(Self {
@@ -98,6 +100,14 @@ impl Kafka {
     /// The topic that events go to.
     pub fn topic(&self) -> &str {
         &self.topic
+    }
+
+    /// The topic of what was set aside, in the same cluster.
+    pub fn dead_letters(&self) -> Self {
+        Self {
+            brokers: self.brokers.clone(),
+            topic: format!("{}{DEAD_LETTERS}", self.topic),
+        }
     }
 
     /// What every client of ours has.
@@ -174,7 +184,7 @@ mod tests {
         ] {
             assert!(Kafka::new(bad, "order-events").is_err(), "{bad}");
         }
-        for bad in ["", "order events", "pedidos-é", &"a".repeat(250)] {
+        for bad in ["", "order events", "pedidos-é", &"a".repeat(246)] {
             assert!(Kafka::new("kafka://localhost:9092", bad).is_err(), "{bad}");
         }
     }

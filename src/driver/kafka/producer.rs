@@ -22,11 +22,11 @@ pub struct Record<'a> {
     /// 0 to `PARTITIONS` − 1.
     pub partition: u16,
     /// The record's key.
-    pub key: &'a str,
+    pub key: &'a [u8],
     /// The record's value.
-    pub payload: &'a str,
+    pub payload: &'a [u8],
     /// By name.
-    pub headers: &'a [(&'static str, String)],
+    pub headers: Vec<(&'a str, &'a [u8])>,
 }
 
 /// Why a record was not acknowledged.
@@ -74,6 +74,9 @@ impl Producer {
         until: Instant,
     ) -> Result<Vec<Result<u64, SendError>>, KafkaFault> {
         let mut held = self.client.lock().await;
+        if until <= Instant::now() {
+            return Err(KafkaFault::Slow); // whoever was first has taken all the time
+        }
         let client = match held.take() {
             Some(client) => client,
             None => self.connect().await?,
@@ -118,8 +121,8 @@ impl Producer {
         record: &Record<'_>,
     ) -> Result<DeliveryFuture, KafkaError> {
         let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
-        for (key, value) in record.headers {
-            let value = Some(value.as_bytes());
+        for (key, value) in &record.headers {
+            let value = Some(*value);
             headers = headers.insert(Header { key, value });
         }
         let record = FutureRecord::to(self.kafka.topic())

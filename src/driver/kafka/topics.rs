@@ -7,6 +7,7 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::consumer::Consumer;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::types::RDKafkaRespErr;
+use tokio::time::{Instant, sleep};
 
 use crate::base::limits::PARTITIONS;
 use crate::driver::kafka::{Kafka, KafkaFault, Quiet};
@@ -14,6 +15,8 @@ use crate::driver::kafka::{Kafka, KafkaFault, Quiet};
 /// How long the cluster may take to tell of a topic, and to make one.
 const LOOK_MAX: Duration = Duration::from_secs(5);
 const MAKE_MAX: Duration = Duration::from_secs(30);
+/// How often one looks whether a new topic can be seen.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A topic of another shape than ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +77,21 @@ impl Kafka {
                 Ok(Applied::Unchanged)
             }
             Some(Err((_, code))) => Err(KafkaFault::of_code(code)),
-            Some(Ok(_)) | None => Ok(Applied::Made),
+            Some(Ok(_)) | None => {
+                self.wait_for_topic().await?;
+                Ok(Applied::Made)
+            }
+        }
+    }
+
+    /// A cluster has made a topic a moment before its brokers tell of it.
+    async fn wait_for_topic(&self) -> Result<(), KafkaFault> {
+        let until = Instant::now() + MAKE_MAX;
+        loop {
+            match self.check_topic().await {
+                Err(KafkaFault::NoTopic(_)) if Instant::now() < until => sleep(LOOK_EVERY).await,
+                seen => return seen,
+            }
         }
     }
 

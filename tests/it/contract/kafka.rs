@@ -55,7 +55,7 @@ async fn topics_are_made_once_and_another_shape_is_refused() {
     assert!(matches!(fault, KafkaFault::NoTopic(name) if name == topic));
     for word in ["made", "unchanged"] {
         let ended = apply(&topic).await;
-        let says = format!("{topic}: {word}, 6 partitions\n");
+        let says = format!("{topic}: {word}, 6 partitions\n{topic}-dlt: {word}, 6 partitions\n");
         assert_eq!((ended.code, ended.out), (Some(0), says), "{}", ended.err);
     }
 

@@ -17,6 +17,7 @@ mod groups;
 mod joins;
 mod journey;
 mod kafka;
+mod kafka_aside;
 mod kafka_groups;
 mod log;
 mod mend;

@@ -4,6 +4,7 @@
 //! shell that waits for the end of its input. Each test gets a topic of its own, and with it groups of
 //! its own, whose names begin with the topic's.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
@@ -16,8 +17,11 @@ use std::time::{Duration, Instant};
 use catraca::base::limits::PARTITIONS;
 use catraca::driver::kafka::Kafka;
 use catraca::driver::kafka::topics::Applied;
-use rdkafka::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
+use rdkafka::message::{Header, Headers, Message, OwnedHeaders};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer};
+use rdkafka::topic_partition_list::Offset;
+use rdkafka::{ClientConfig, TopicPartitionList};
 
 use crate::support::free_port;
 use crate::support::need::{JAVA, KAFKA};
@@ -69,10 +73,12 @@ pub(crate) fn name() -> String {
     format!("events-{}", TOPICS.fetch_add(1, Ordering::Relaxed))
 }
 
-/// A new topic on the broker of this run. `None` as above.
+/// A new topic on the broker of this run, and that of its dead letters. `None` as above.
 pub(crate) async fn topic() -> Option<Kafka> {
     let kafka = Kafka::new(&broker()?.url(), &name()).unwrap();
-    assert_eq!(kafka.apply_topic().await.unwrap(), Applied::Made);
+    for kafka in [&kafka.dead_letters(), &kafka] {
+        assert_eq!(kafka.apply_topic().await.unwrap(), Applied::Made);
+    }
     Some(kafka)
 }
 
@@ -84,6 +90,72 @@ pub(crate) fn ends(kafka: &Kafka) -> Vec<usize> {
         usize::try_from(ends.unwrap().1).unwrap()
     };
     (0..i32::from(PARTITIONS)).map(end).collect()
+}
+
+/// A record as any client reads it.
+#[derive(Debug, Clone)]
+pub(crate) struct Record {
+    pub(crate) partition: u16,
+    pub(crate) offset: i64,
+    pub(crate) key: Vec<u8>,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) headers: BTreeMap<String, Vec<u8>>,
+}
+
+/// All records of a topic, by partition and offset.
+pub(crate) fn records(kafka: &Kafka) -> Vec<Record> {
+    let mut client = client();
+    client.set("group.id", "none");
+    let consumer: BaseConsumer = client.create().unwrap();
+    let mut all = TopicPartitionList::new();
+    for partition in 0..i32::from(PARTITIONS) {
+        all.add_partition_offset(kafka.topic(), partition, Offset::Beginning)
+            .unwrap();
+    }
+    consumer.assign(&all).unwrap();
+    let many: usize = ends(kafka).iter().sum();
+    let mut records: Vec<Record> = (0..many)
+        .map(|_| {
+            let message = consumer
+                .poll(ANSWER_MAX)
+                .expect("a record in time")
+                .unwrap();
+            let headers = message.headers().expect("it has headers").iter();
+            Record {
+                partition: u16::try_from(message.partition()).unwrap(),
+                offset: message.offset(),
+                key: message.key().unwrap().to_owned(),
+                payload: message.payload().unwrap().to_owned(),
+                headers: headers
+                    .map(|header| (header.key.to_owned(), header.value.unwrap().to_owned()))
+                    .collect(),
+            }
+        })
+        .collect();
+    records.sort_by_key(|record| (record.partition, record.offset));
+    records
+}
+
+/// Sends a record with other values of some headers to a topic.
+pub(crate) fn send_again(kafka: &Kafka, record: &Record, changes: &BTreeMap<&str, &str>) {
+    let producer: BaseProducer = client().create().unwrap();
+    let mut headers = OwnedHeaders::new();
+    for (key, value) in &record.headers {
+        let value = changes
+            .get(&**key)
+            .map_or(&**value, |value| value.as_bytes());
+        headers = headers.insert(Header {
+            key,
+            value: Some(value),
+        });
+    }
+    let record = BaseRecord::to(kafka.topic())
+        .partition(i32::from(record.partition))
+        .key(&record.key)
+        .payload(&record.payload)
+        .headers(headers);
+    producer.send(record).map_err(|(error, _)| error).unwrap();
+    producer.flush(ANSWER_MAX).unwrap();
 }
 
 /// A plain client of the broker of this run.
