@@ -171,8 +171,8 @@ impl ViaDebezium {
         past.ok_or(HandoverError::NoSlot)
     }
 
-    /// Removes rows from before `before` that were committed at a point which Debezium [is past]
-    /// (Self::is_past), at most so many, and answers how many. Repeating it removes others.
+    /// Removes rows from before `before` that were committed at a point which Debezium
+    /// [is past](Self::is_past), at most so many, and answers how many. Repeating it removes others.
     ///
     /// # Errors
     /// [`HandoverError`]; nothing was removed then.
