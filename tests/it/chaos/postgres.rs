@@ -226,10 +226,13 @@ async fn sessions_that_are_cut_and_tables_that_are_locked_cost_time_and_nothing_
     holds_again(&visitor).await;
 
     let mut lock = meddler.begin().await.unwrap();
-    sqlx::query("lock table holds, orders in access exclusive mode")
-        .execute(&mut *lock)
-        .await
-        .unwrap();
+    // The shop's own work may have one table and want the other: it is the shop that has to give way.
+    for statement in [
+        "set local deadlock_timeout = '1min'",
+        "lock table holds, orders in access exclusive mode",
+    ] {
+        postgres::execute(&mut lock, statement).await;
+    }
     let tries = std::iter::repeat_with(|| try_hold(&visitor)).take(24);
     for status in futures_util::future::join_all(tries).await {
         assert!(
