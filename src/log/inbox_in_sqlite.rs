@@ -136,8 +136,9 @@ pub async fn begin_again(
 ) -> Result<Rewound, sqlx::Error> {
     let gone: i64 = sqlx::query_scalar(
         "select cast(coalesce(sum(cleaned), 0) as integer) from outbox_partitions
-         where not exists (select 1 from event_log where name like 'kafka:%')",
+         where not exists (select 1 from event_log where name <> ?)",
     )
+    .bind(LogName::sql().0)
     .fetch_one(&mut *conn)
     .await?;
     if 0 < gone {
