@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::admitter::draw::{Turn, is_unsealed};
 use crate::admitter::mend::{Attempt, Begun, is_whole, mend};
-use crate::admitter::pace::{Pace, Seen};
+use crate::admitter::pace::{Pace, Seen, rhythm};
 use crate::admitter::patience::{Elsewhere, Unfinished};
 use crate::admitter::settings::configure;
 use crate::admitter::{Admitter, VisitError};
@@ -162,15 +162,14 @@ impl Admitter {
         };
         let seen = seen_of(&board);
         let pace = led.pace.get_or_insert_with(|| Pace::resume(board.measured));
-        let since = led.ticked_at.map_or(TICK_EVERY, |at| now - at);
-        let since_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        let (want, measured) = (pace.ask(seen, since_ms), pace.measured());
+        let since = led.ticked_at.map_or(Duration::ZERO, |at| now - at);
+        let (asked, measured) = (pace.ask(seen, since), pace.measured());
         let tick = Tick {
             holder: self.holder.clone(),
-            want,
+            want: asked.want,
             lease_ttl_ms: LEASE_TTL_MS,
             measured,
-            drawn: led.drawn(&board, want).await,
+            drawn: led.drawn(&board, asked.want).await,
         };
         match self.rooms.tick(&show.id, tick).await? {
             Ticked::Follower { holder } => {
@@ -184,10 +183,10 @@ impl Admitter {
                 metrics::tick(step.why.word());
                 metrics::called(step.count);
                 let pace = led.pace.get_or_insert_default();
-                pace.after(self.clock.now(), want, &step, seen);
+                pace.after(self.clock.now(), asked, &step, seen);
                 led.ticked_at = Some(now);
                 led.turn.at = step.draw.map(|draw| (draw, step.serving));
-                led.tick_at = now + rest(&step);
+                led.tick_at = now + rest(&step, seen);
                 if board.state != step.state {
                     tracing::info!(show.id = %show.id, state = step.state.word(), "room state");
                     led.board_at = now;
@@ -273,9 +272,9 @@ impl Admitter {
     }
 }
 
-/// How long to rest after a tick: a tenth of a second, or until the quota frees something, or a
-/// second where nothing can happen but by an operator's hand.
-fn rest(step: &Step) -> Duration {
+/// How long to rest after a tick: as the pace has it, or until the quota frees something, or a second
+/// where nothing can happen but by an operator's hand.
+fn rest(step: &Step, seen: Seen) -> Duration {
     // There is more to look at, or a place to go on from that was not known.
     if matches!(step.why, Why::Looked | Why::Moved) {
         return AT_ONCE;
@@ -286,10 +285,11 @@ fn rest(step: &Step) -> Duration {
         | RoomState::Early
         | RoomState::Open
         | RoomState::Paused
-        | RoomState::Restoring => match step.free_in_ms {
-            Some(ms) => Duration::from_millis(ms.max(1)).min(TICK_EVERY),
-            None => TICK_EVERY,
-        },
+        | RoomState::Restoring => {
+            let free_in = step.free_in_ms.map(|ms| Duration::from_millis(ms.max(1)));
+            let rhythm = rhythm(seen.window_ms);
+            free_in.map_or(rhythm, |free_in| free_in.min(rhythm))
+        }
     }
 }
 

@@ -42,8 +42,9 @@ pub(crate) const LINES: [Line; 6] = [
 const AHEAD_MS: u64 = 12_000;
 /// A memory disk, where there is one: the drill is about leaders, not about other people's disks.
 const MEMORY_DISK: &str = "/dev/shm";
-/// A step of the server's clock spoils what the room counts for a window, and a little more.
-const AFTER_STEP_MS: i64 = 1_500;
+/// A step of the server's clock, and who calls a whole rate at once, spoil what the room counts for a
+/// window, and a little more.
+const AFTER_MS: i64 = 1_500;
 
 /// Everything of one drill but its admitters.
 pub(crate) struct Lines {
@@ -218,6 +219,22 @@ impl Lines {
         s * 1_000 + us / 1_000 + ahead.unwrap_or(0)
     }
 
+    /// Room time of every line.
+    pub(crate) fn all_now(&self) -> Vec<i64> {
+        (0..LINES.len()).map(|line| self.now(line)).collect()
+    }
+
+    /// Somebody called fans in the leader's name since then, as many at once as the quota gave.
+    pub(crate) fn excuse_since(&self, since: &[i64]) {
+        let mut excused = self.excused.lock().unwrap();
+        for (line, (from, to)) in since.iter().zip(self.all_now()).enumerate() {
+            excused
+                .entry(line)
+                .or_default()
+                .push((*from, to + AFTER_MS));
+        }
+    }
+
     /// Sets the server's clock, as far as the scripts see it.
     pub(crate) fn step_clock(&self, by_ms: i64) {
         for line in 0..LINES.len() {
@@ -230,7 +247,7 @@ impl Lines {
                     .exec(&mut redis);
                 step.unwrap();
             }
-            let after = self.now(line).max(before) + AFTER_STEP_MS;
+            let after = self.now(line).max(before) + AFTER_MS;
             let mut excused = self.excused.lock().unwrap();
             excused.entry(line).or_default().push((before, after));
         }
