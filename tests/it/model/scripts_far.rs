@@ -219,3 +219,30 @@ fn a_gap_inside_a_draw_is_none() {
         }
     });
 }
+
+/// Nobody had a number when the room was mended, and it is lost again, and found.
+#[test]
+fn a_room_without_numbers_is_lost_after_its_mend() {
+    on_both(|mut twins| {
+        for happening in [
+            Happening::LoseAndMend(vec![Ordeal {
+                steps: 3,
+                wrong: Wrong::Nothing,
+                known: 0,
+                more: 0,
+                folds: Vec::new(),
+                everybody: None,
+                passes: Vec::new(),
+            }]),
+            Happening::Lose,
+            Happening::Begin {
+                generations: 1,
+                is_found: true,
+                editions: 0,
+            },
+        ] {
+            twins.happen(&happening).unwrap();
+            twins.compare().unwrap();
+        }
+    });
+}
