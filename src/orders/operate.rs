@@ -52,6 +52,7 @@ struct Progress {
     /// Absent: the show is not cancelled.
     cancelled_at: Option<Timestamp>,
     done: bool,
+    seats_free: u64,
     seats_held: u64,
     seats_sold: u64,
     orders_cancelled: u64,
@@ -74,6 +75,7 @@ async fn cancellation(
         show: id,
         cancelled_at,
         done: cancelled_at.is_some() && progress.is_done(),
+        seats_free: progress.seats_free,
         seats_held: progress.seats_held,
         seats_sold: progress.seats_sold,
         orders_cancelled: progress.orders_cancelled,

@@ -68,14 +68,15 @@ impl Reconcile {
             {
                 continue;
             }
-            // Of a cancelled show nothing is for sale, whatever its settings say.
-            let sections = match show.cancelled_at {
-                None => show.settings.sections.as_slice(),
-                Some(_) => &[],
-            };
+            let sections = &show.settings.sections;
             let changed = self.orders.reconcile(&show.id, sections).await?;
             tracing::info!(show.id = %show.id, ?changed, "seats are as decided");
-            let again_at = (0 < changed.kept).then(|| now + AGAIN_EVERY);
+            // Of a cancelled show seats come back all the while, and somebody waits for the last one.
+            let pause = match show.cancelled_at {
+                None => AGAIN_EVERY,
+                Some(_) => Duration::ZERO,
+            };
+            let again_at = (0 < changed.kept).then(|| now + pause);
             self.done.insert(show.id, (show.version, again_at));
         }
         Ok(())

@@ -240,6 +240,7 @@ pub(super) fn section_stock(row: &impl Columns) -> Result<SectionStock, StoreErr
 /// How far the cancellation of a show has come.
 pub(super) fn cancellation(row: &impl Columns) -> Result<Cancellation, StoreError> {
     Ok(Cancellation {
+        seats_free: number(row, "free")?,
         seats_held: number(row, "held")?,
         seats_sold: number(row, "sold")?,
         orders_cancelled: number(row, "cancelled")?,

@@ -24,8 +24,8 @@ pub type Told<T> = Result<Result<T, Refusal>, StoreError>;
 /// What selling keeps. Methods with a `key` write the answer to it in the same transaction.
 #[async_trait]
 pub trait Store: Send + Sync + Debug {
-    /// Makes sections and seats what a show's settings say. Seats that somebody has stay, even
-    /// where the settings have fewer.
+    /// Makes sections and seats what a show's settings say; of a cancelled show there are none,
+    /// whatever they say. Seats that somebody has stay, even where the settings have fewer.
     async fn reconcile(
         &self,
         show: &ShowId,
@@ -122,6 +122,8 @@ pub struct Swept {
 /// How far the cancellation of a show has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cancellation {
+    /// Seats that are not withdrawn yet: a hold that began before the show was cancelled may take them.
+    pub seats_free: u64,
     /// Seats that holds and unpaid orders still have.
     pub seats_held: u64,
     /// Seats that paid orders still have.
@@ -135,9 +137,11 @@ pub struct Cancellation {
 }
 
 impl Cancellation {
-    /// Whether nobody has a seat any more, and nobody is owed money.
+    /// Whether nobody has a seat or can get one any more, and nobody is owed money. It stays so: what
+    /// is still under way needs a seat that is there.
     pub const fn is_done(&self) -> bool {
-        self.seats_held == 0 && self.seats_sold == 0 && self.payments_open == 0
+        let seats = self.seats_free + self.seats_held + self.seats_sold;
+        seats == 0 && self.payments_open == 0
     }
 }
 

@@ -3,14 +3,48 @@
 use sqlx::{PgConnection, PgPool};
 
 use crate::base::ids::{ShowId, TicketId};
+use crate::driver::sql::SqlError;
 use crate::event::SectionStock;
 use crate::orders::rows_in_sql as rows;
 use crate::orders::store::{Reconciled, StoreError};
 use crate::show::settings::Section;
 
+/// Whether an operator has cancelled the show, as a statement.
+const IS_CANCELLED: &str = "select cancelled_at_ms is not null from shows where show = $1";
+/// The same, and nobody cancels it before the end of this transaction.
+const STAYS_SO: &str = "select cancelled_at_ms is not null from shows where show = $1 for share";
+
 /// Makes sections and seats what the settings say. Free seats are withdrawn from the back; seats
-/// that somebody has stay, and then the section has more seats than its settings.
+/// that somebody has stay, and then the section has more seats than its settings. Of a cancelled show
+/// nothing is for sale, whatever they say; and once it has no seat, it gets none again.
 pub(super) async fn reconcile(
+    tx: &mut PgConnection,
+    show: &ShowId,
+    sections: &[Section],
+) -> Result<Reconciled, StoreError> {
+    let cancelled = is_cancelled(tx, show, IS_CANCELLED).await?;
+    let sections = if cancelled { &[] } else { sections };
+    let reconciled = reconcile_with(tx, show, sections).await?;
+    // The row is locked only now, for admitters write it every second.
+    if is_cancelled(tx, show, STAYS_SO).await? != cancelled {
+        return Err(SqlError::Moved.into());
+    }
+    Ok(reconciled)
+}
+
+async fn is_cancelled(
+    tx: &mut PgConnection,
+    show: &ShowId,
+    asking: &'static str,
+) -> Result<bool, StoreError> {
+    let found: Option<bool> = sqlx::query_scalar(asking)
+        .bind(show.as_str())
+        .fetch_optional(tx)
+        .await?;
+    Ok(found == Some(true))
+}
+
+async fn reconcile_with(
     tx: &mut PgConnection,
     show: &ShowId,
     sections: &[Section],

@@ -94,6 +94,7 @@ async fn order_of(tx: &mut PgConnection, hold: HoldId) -> Result<Option<OrderId>
 pub(super) async fn progress(read: &PgPool, show: &ShowId) -> Result<Cancellation, StoreError> {
     let row = sqlx::query(
         "select
+           (select count(*) from seats where show = $1 and state = 'free') as free,
            (select count(*) from seats where show = $1 and state = 'held') as held,
            (select count(*) from seats where show = $1 and state = 'sold') as sold,
            (select count(*) from orders where show = $1 and status = 'cancelled') as cancelled,

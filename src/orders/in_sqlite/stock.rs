@@ -9,8 +9,31 @@ use crate::orders::store::{Reconciled, StoreError};
 use crate::show::settings::Section;
 
 /// Makes sections and seats what the settings say. Free seats are withdrawn from the back; seats
-/// that somebody has stay, and then the section has more seats than its settings.
+/// that somebody has stay, and then the section has more seats than its settings. Of a cancelled show
+/// nothing is for sale, whatever they say; and once it has no seat, it gets none again.
 pub(super) async fn reconcile(
+    tx: &mut SqliteConnection,
+    show: &ShowId,
+    sections: &[Section],
+) -> Result<Reconciled, StoreError> {
+    let sections = if is_cancelled(tx, show).await? {
+        &[]
+    } else {
+        sections
+    };
+    reconcile_with(tx, show, sections).await
+}
+
+async fn is_cancelled(tx: &mut SqliteConnection, show: &ShowId) -> Result<bool, StoreError> {
+    let found: Option<bool> =
+        sqlx::query_scalar("select cancelled_at_ms is not null from shows where show = ?")
+            .bind(show.as_str())
+            .fetch_optional(tx)
+            .await?;
+    Ok(found == Some(true))
+}
+
+async fn reconcile_with(
     tx: &mut SqliteConnection,
     show: &ShowId,
     sections: &[Section],

@@ -1,6 +1,5 @@
 //! The admitter on the embedded room and on Redis, and on either database: shows are born, ticked, copied and mended.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,26 +37,22 @@ on_every_database! {
 }
 
 /// Where an admitter works: a database, and a folder for the room's journal.
-struct Site {
-    db: Database,
-    folder: TempDir,
+pub(super) struct Site {
+    pub(super) db: Database,
+    pub(super) folder: TempDir,
 }
 
 impl Site {
-    async fn open(db: Database, folder: TempDir) -> Self {
+    pub(super) async fn open(db: Database, folder: TempDir) -> Self {
         Self { db, folder }
     }
 
     /// With the embedded room.
-    async fn world(&self) -> World {
-        let room = embedded(self.folder.path()).await;
-        World::on(&self.db, room)
+    pub(super) async fn world(&self) -> World {
+        let journal = self.folder.path().join("room.db");
+        let room = InMemory::open(&journal, Arc::new(SystemClock)).await;
+        World::on(&self.db, Arc::new(room.unwrap()))
     }
-}
-
-pub(super) async fn embedded(folder: &Path) -> Arc<dyn room::Store> {
-    let room = InMemory::open(&folder.join("room.db"), Arc::new(SystemClock)).await;
-    Arc::new(room.unwrap())
 }
 
 pub(super) struct World {
@@ -69,14 +64,6 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) async fn open(folder: &Path) -> Self {
-        Self::open_on(folder, embedded(folder).await).await
-    }
-
-    pub(super) async fn open_on(folder: &Path, room: Arc<dyn room::Store>) -> Self {
-        Self::on(&database::in_sqlite(folder).await, room)
-    }
-
     pub(super) fn on(db: &Database, room: Arc<dyn room::Store>) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let shows = db.stores(&clock, &Arc::new(IdSource::random())).shows;

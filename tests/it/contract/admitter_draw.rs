@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use catraca::admitter::ledger::entry_of;
-use catraca::app::database::Database;
 use catraca::base::ids::{Edition, FanId, Generation, Number, Place};
 use catraca::room::draw::{Table, commitment, seed};
 use catraca::room::in_redis::InRedis;
@@ -12,7 +11,7 @@ use catraca::room::model::command::{Board, Change, Frozen, Restored, Restoring, 
 use catraca::show::Show;
 use catraca::show::draw::{DrawFact, Entered};
 
-use crate::contract::admitter::{World, embedded};
+use crate::contract::admitter::{Site, World};
 use crate::support::database::{self, on_every_database};
 use crate::support::need::REDIS;
 use crate::support::redis::Server;
@@ -125,28 +124,16 @@ on_every_database! {
     Site:
     fans_are_called_in_the_order_of_the_draw,
     the_beacon_is_waited_for_and_entered_once,
+    fans_are_called_in_the_order_of_the_draw_on_redis,
     a_loss_between_any_two_steps_changes_no_place,
-}
-
-/// Where SQL and the embedded room are.
-struct Site {
-    database: Database,
-    folder: tempfile::TempDir,
+    a_show_with_presence_tells_its_room,
 }
 
 impl Site {
-    async fn open(database: Database, folder: tempfile::TempDir) -> Self {
-        Self { database, folder }
-    }
-
-    async fn world(&self) -> World {
-        World::on(&self.database, embedded(self.folder.path()).await)
-    }
-
     /// Where there was no show before.
     async fn anew(&self) -> World {
         for table in ["shows", "draws", "room_ledger", "room_mends"] {
-            database::run(&self.database, &format!("delete from {table}")).await;
+            database::run(&self.db, &format!("delete from {table}")).await;
         }
         self.without_room().await
     }
@@ -169,14 +156,12 @@ async fn fans_are_called_in_the_order_of_the_draw(site: Site) {
     is_drawn(site.world().await).await;
 }
 
-#[tokio::test]
-async fn fans_are_called_in_the_order_of_the_draw_on_redis() {
+async fn fans_are_called_in_the_order_of_the_draw_on_redis(site: Site) {
     let Some(server) = Server::start(&REDIS) else {
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
     let room = InRedis::connect(&server.url()).await.unwrap();
-    is_drawn(World::open_on(folder.path(), Arc::new(room)).await).await;
+    is_drawn(World::on(&site.db, Arc::new(room))).await;
 }
 
 async fn is_drawn(mut world: World) {
@@ -300,10 +285,8 @@ async fn a_loss_between_any_two_steps_changes_no_place(site: Site) {
     }
 }
 
-#[tokio::test]
-async fn a_show_with_presence_tells_its_room() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut world = World::open(folder.path()).await;
+async fn a_show_with_presence_tells_its_room(site: Site) {
+    let mut world = site.world().await;
     let settings = r#"{"name": "Show", "rate": 50, "require_presence": true}"#;
     world.early(settings, 0).await;
     assert!(world.board().await.settings.require_presence);

@@ -16,8 +16,17 @@ use catraca::room::model::command::{Command, Joined, Joining, Mend, Origin, Outc
 use catraca::room::{Away, Rooms, Store, StoreError};
 
 use crate::chaos::loss::fate::Sql;
-use crate::contract::admitter::World;
-use crate::support::database;
+use crate::contract::admitter::{Site, World};
+use crate::support::database::{self, on_every_database};
+
+on_every_database! {
+    Site:
+    a_mender_who_is_refused_goes_on_with_what_was_begun,
+    two_servers_are_never_whole_in_one_life,
+    a_first_life_that_nobody_has_told_of_counts,
+    a_primary_that_was_replaced_is_left_alone_while_its_successor_lives,
+    silence_while_sql_is_away_says_nothing,
+}
 
 /// What happens to a step of a mend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,11 +121,9 @@ async fn is_whole(world: &mut World) -> Generation {
 
 const SHOW: &str = r#"{"name": "Show", "rate": 50}"#;
 
-#[tokio::test]
-async fn a_mender_who_is_refused_goes_on_with_what_was_begun() {
-    let folder = tempfile::tempdir().unwrap();
-    let servers = Servers::open(folder.path(), 2).await;
-    let mut world = World::open_on(folder.path(), servers.clone()).await;
+async fn a_mender_who_is_refused_goes_on_with_what_was_begun(site: Site) {
+    let servers = Servers::open(site.folder.path(), 2).await;
+    let mut world = World::on(&site.db, servers.clone());
     world.create(SHOW).await;
     world.verb(RoomState::Open).await;
     servers.fails_over();
@@ -128,11 +135,9 @@ async fn a_mender_who_is_refused_goes_on_with_what_was_begun() {
     );
 }
 
-#[tokio::test]
-async fn two_servers_are_never_whole_in_one_life() {
-    let folder = tempfile::tempdir().unwrap();
-    let servers = Servers::open(folder.path(), 3).await;
-    let mut world = World::open_on(folder.path(), servers.clone()).await;
+async fn two_servers_are_never_whole_in_one_life(site: Site) {
+    let servers = Servers::open(site.folder.path(), 3).await;
+    let mut world = World::on(&site.db, servers.clone());
     world.create(SHOW).await;
     world.verb(RoomState::Open).await;
     servers.fails_over();
@@ -142,12 +147,9 @@ async fn two_servers_are_never_whole_in_one_life() {
     assert_ne!(number(&cut_off, &world).await, number(&new, &world).await);
 }
 
-#[tokio::test]
-async fn a_first_life_that_nobody_has_told_of_counts() {
-    let folder = tempfile::tempdir().unwrap();
-    let servers = Servers::open(folder.path(), 2).await;
-    let db = database::in_sqlite(folder.path()).await;
-    let mut world = World::on(&db, servers.clone());
+async fn a_first_life_that_nobody_has_told_of_counts(site: Site) {
+    let servers = Servers::open(site.folder.path(), 2).await;
+    let mut world = World::on(&site.db, servers.clone());
     *servers.faults.lock().unwrap() = [Fault::LoseFinish].into();
     world.create(SHOW).await;
     let open = world.change("open");
@@ -159,7 +161,7 @@ async fn a_first_life_that_nobody_has_told_of_counts() {
     let board = world.rooms.board(&world.show).await.unwrap();
     assert_eq!(board.state, RoomState::Restoring, "it may be calling");
     let lives = "select generation, copied_at_ms < found_at_ms from room_mends order by 1";
-    let lives: Vec<(i64, bool)> = database::all(&db, lives).await;
+    let lives: Vec<(i64, bool)> = database::all(&site.db, lives).await;
     assert_eq!(lives, [(1, false), (2, true)], "what the first did is lost");
 }
 
@@ -191,15 +193,13 @@ async fn life(world: &World) -> (Generation, Generation) {
     (show.generation, show.mended)
 }
 
-#[tokio::test]
-async fn a_primary_that_was_replaced_is_left_alone_while_its_successor_lives() {
-    let folder = tempfile::tempdir().unwrap();
-    let servers = Servers::open(folder.path(), 2).await;
+async fn a_primary_that_was_replaced_is_left_alone_while_its_successor_lives(site: Site) {
+    let servers = Servers::open(site.folder.path(), 2).await;
     let alone = servers.all[0].clone();
-    let mut world = World::open_on(folder.path(), servers.clone()).await;
+    let mut world = World::on(&site.db, servers.clone());
     world.create(SHOW).await;
     world.verb(RoomState::Open).await;
-    let mut left_behind = World::open_on(folder.path(), alone).await;
+    let mut left_behind = World::on(&site.db, alone);
     left_behind.admitter.step().await;
 
     servers.fails_over();
@@ -213,10 +213,8 @@ async fn a_primary_that_was_replaced_is_left_alone_while_its_successor_lives() {
         .await;
 }
 
-#[tokio::test]
-async fn silence_while_sql_is_away_says_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let servers = Servers::open(folder.path(), 2).await;
+async fn silence_while_sql_is_away_says_nothing(site: Site) {
+    let servers = Servers::open(site.folder.path(), 2).await;
     let is_away = Arc::new(AtomicBool::new(false));
     let reaches = |inner| {
         let (is_away, fate) = (is_away.clone(), None);
@@ -226,7 +224,7 @@ async fn silence_while_sql_is_away_says_nothing() {
             fate,
         })
     };
-    let direct = World::open_on(folder.path(), servers.clone()).await;
+    let direct = World::on(&site.db, servers.clone());
     let mut world = World::with(reaches(direct.shows.clone()), servers.clone());
     world.create(SHOW).await;
     world.verb(RoomState::Open).await;

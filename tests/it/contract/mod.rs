@@ -28,6 +28,7 @@ mod orders_called_off;
 mod orders_cancel;
 mod orders_crash;
 mod orders_fire;
+mod orders_fire_elsewhere;
 mod orders_hangups;
 mod orders_histories;
 mod orders_keys;

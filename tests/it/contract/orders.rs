@@ -249,16 +249,20 @@ async fn a_dropped_request_leaves_no_transaction_open(home: Home) {
             }
             yield_now().await;
         }
+        // What was dropped goes on. Fewer than there are connections are left to it, so that the next one
+        // waits for none, however slow the machine is.
+        if fan % 10 == 9 {
+            let next = timeout(Duration::from_secs(10), shop.hold(1_000 + fan, 1)).await;
+            assert!(next.unwrap().is_ok(), "the writer is free");
+        }
     }
-    let next = timeout(Duration::from_secs(10), shop.hold(1_000, 1)).await;
-    assert!(next.unwrap().is_ok(), "the writer is free");
     // Closing waits for the units that outlived their requests.
     timeout(Duration::from_secs(10), shop.db.close())
         .await
         .unwrap();
     let shop = shop.reopen(Arc::new(Provider::new(Manner::Approves))).await;
     let (_, held, _) = shop.stock().await;
-    assert!(0 < held && held <= 201);
+    assert!(20 < held && held <= 220);
     shop.audit(1_000).await;
 }
 

@@ -15,6 +15,7 @@ on_every_database!(
     whoever_does_not_come_through_the_gate_gets_the_same_401,
     an_assertion_is_used_once,
     other_peoples_orders_do_not_exist,
+    a_list_of_orders_has_an_end,
     what_cannot_be_meant_is_refused,
     each_no_says_what_to_do,
 );
@@ -235,6 +236,30 @@ async fn other_peoples_orders_do_not_exist(home: Home) {
         (404, "not-found")
     );
     assert_eq!(shop.send(get(1, "holds")).await.status, 405);
+}
+
+/// However many somebody has, and whatever they ask for: the latest, and so many.
+async fn a_list_of_orders_has_an_end(home: Home) {
+    let shop = Shop::open(&home, &[("B", 2, true)]).await;
+    let last = shop.bought(1, 1, None).await.id.to_string();
+    let more = "with recursive more (n) as (select 1 union all select n + 1 from more where n < 59)
+        insert into orders select '01958c5e-7a00-7000-8000-0000000000' || (10 + n),
+          '01958c5e-7a00-7000-8000-0000000001' || (10 + n), show, fan, ticket_id, email, locale, seats,
+          total_minor, currency, 'cancelled', reason, n, payable_until_ms, updated_at_ms, version
+        from orders, more";
+    shop.run(more).await.unwrap();
+    for path in ["orders", "orders?limit=1000000000&offset=-1"] {
+        let told = shop.send(get(1, path)).await;
+        let orders = told.body["orders"].as_array().unwrap();
+        let ids = orders
+            .iter()
+            .map(|order| order["order_id"].as_str().unwrap());
+        let ids: Vec<&str> = ids.collect();
+        let earlier = (21..=69).rev();
+        let earlier = earlier.map(|n| format!("01958c5e-7a00-7000-8000-0000000000{n}"));
+        let expected: Vec<String> = [last.clone()].into_iter().chain(earlier).collect();
+        assert_eq!(ids, expected, "{path}");
+    }
 }
 
 async fn what_cannot_be_meant_is_refused(home: Home) {

@@ -1,16 +1,18 @@
 //! Buyers who place an order in the moment in which an operator takes it back, or its whole show: each is
 //! refused, or gets an order that is taken back and paid back once.
 //!
-//! An order asks whether its show is cancelled before it is written, and locks nothing for that: one that
-//! was on its way is written after the cancellation, and found by whoever takes back what was sold.
+//! Who holds or orders asks whether the show is cancelled before anything is written, and locks nothing for
+//! that: what was on its way is written after the cancellation, and found by whoever takes back what was
+//! sold. It takes a seat to be written at all, so nobody is told that all is done while there is one.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use catraca::orders::cancel::Cancel;
 use catraca::orders::payment::settle::{Settle, Step};
+use catraca::orders::reconcile::Reconcile;
 use catraca::orders::rules::{Order, PaymentId, Reason, Refusal, Status};
-use catraca::orders::store::Swept;
+use catraca::orders::store::{Cancellation, Swept};
 use catraca::show::{self, Change};
 use futures_util::future::join_all;
 use rand::rngs::SmallRng;
@@ -18,18 +20,21 @@ use rand::{RngExt, SeedableRng};
 use tokio::time::sleep;
 
 use crate::contract::payment_provider::{Manner, Provider};
-use crate::contract::shop::{Shop, T0};
+use crate::contract::shop::{Shop, T0, sections_of};
 use crate::contract::shop_home::{Db, Home, on_every_database};
 
 on_every_database!(
     whoever_orders_while_the_show_is_called_off_is_refused_or_paid_back_once,
     an_order_that_is_taken_back_as_it_is_placed_is_paid_back_once,
+    what_is_said_to_be_done_stays_so,
 );
 
 /// Orders that are taken back, each as it is placed.
 const ORDERS: u64 = 200;
 /// Shows that are called off.
 const ROUNDS: u64 = 100;
+/// Shows that are called off while buyers come again and again.
+const RUSHES: u64 = 25;
 /// How many want seats meanwhile with a hold, and how many without: two each.
 const BUYERS: u64 = 2;
 /// Nobody comes later than that, in microseconds: as long as it takes to place an order.
@@ -87,6 +92,51 @@ impl Race {
         self.cancel.step().await.unwrap();
     }
 
+    /// Everything that goes on by itself once a show is called off, until it is said to be done; what was
+    /// said then, and how many events there were just before.
+    async fn until_it_is_done(&self) -> (Cancellation, i64) {
+        let mut reconcile = Reconcile::new(self.shop.store.clone(), self.shows.clone());
+        loop {
+            self.cancel.step().await.unwrap();
+            self.settle.step().await.unwrap();
+            // Where somebody else has the section for too long, this is repeated.
+            drop(reconcile.step().await);
+            let events = self.events().await;
+            let progress = self.progress().await;
+            if progress.is_done() {
+                return (progress, events);
+            }
+        }
+    }
+
+    async fn progress(&self) -> Cancellation {
+        let progress = self.shop.store.cancellation(&self.shop.show).await;
+        progress.unwrap()
+    }
+
+    /// How many events were ever written.
+    async fn events(&self) -> i64 {
+        let count = "select count(*) as n from outbox";
+        self.shop.db.rows(count, &[]).await[0].number("n")
+    }
+
+    /// Somebody who wants two seats, and comes again as somebody else until the show is called off.
+    async fn buys_until_it_is_called_off(&self, first: u64) {
+        for fan in first.. {
+            match self.shop.hold(fan, 2).await {
+                Ok(hold) => {
+                    if let Err(refused) = self.shop.order(fan, hold.id).await {
+                        let known = [Refusal::ShowCancelled, Refusal::HoldEnded];
+                        assert!(known.contains(&refused), "{refused:?}");
+                    }
+                }
+                Err(Refusal::ShowCancelled) => return,
+                Err(Refusal::SeatsTaken(_) | Refusal::SoldOut | Refusal::NotOnSale) => {}
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+    }
+
     async fn settles(&self, wait: Duration) {
         sleep(wait).await;
         self.settle.step().await.unwrap();
@@ -96,6 +146,9 @@ impl Race {
     async fn call_on(&self) {
         let again = "update shows set cancelled_at_ms = null, version = version + 1";
         self.shop.run(again).await.unwrap();
+        let sections = sections_of(&[("B", u32::try_from(self.capacity).unwrap(), true)]);
+        let there = self.shop.store.reconcile(&self.shop.show, &sections).await;
+        assert_eq!(there.unwrap().seats, self.capacity);
     }
 
     /// Takes back and pays back until there is nothing left to do.
@@ -187,8 +240,7 @@ async fn whoever_orders_while_the_show_is_called_off_is_refused_or_paid_back_onc
             }
         }
         assert_eq!(race.shop.stock().await, (race.capacity, 0, 0));
-        let progress = race.shop.store.cancellation(&race.shop.show).await;
-        assert!(progress.unwrap().is_done());
+        race.until_it_is_done().await;
         race.call_on().await;
     }
     assert!(0 < tally.refused && 0 < tally.cancelled && 0 < tally.refunded);
@@ -229,4 +281,65 @@ async fn an_order_that_is_taken_back_as_it_is_placed_is_paid_back_once(home: Hom
     assert!(0 < tally.cancelled && 0 < tally.refunded);
     race.shop.audit(race.capacity).await;
     eprintln!("{}: {ORDERS} orders taken back: {tally:?}", home.name());
+}
+
+/// Whatever was under way when the show was called off is seen to before anybody is told that all is done:
+/// nothing comes after that.
+async fn what_is_said_to_be_done_stays_so(home: Home) {
+    let race = Race::open(&home).await;
+    let mut rng = SmallRng::seed_from_u64(3);
+    for round in 0..RUSHES {
+        let buyers = 2 * BUYERS * round..2 * BUYERS * (round + 1);
+        let buying = buyers.map(|buyer| race.buys_until_it_is_called_off(buyer << 32));
+        let wait = Race::late(&mut rng);
+        let ending = async {
+            race.call_off(wait).await;
+            race.until_it_is_done().await
+        };
+        let (_, said) = tokio::join!(join_all(buying), ending);
+        race.until_it_is_quiet().await;
+        assert_eq!((race.progress().await, race.events().await), said);
+        race.call_on().await;
+    }
+    race.shop.audit(race.capacity).await;
+}
+
+/// The same of a hold that takes its time: nobody is told that all is done until it is written, and taken
+/// back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_that_takes_its_time_is_not_overlooked() {
+    let Some(home) = Home::postgres().await else {
+        return;
+    };
+    let race = Arc::new(Race::open(&home).await);
+    let Db::Postgres(db) = &race.shop.db else {
+        panic!("on PostgreSQL");
+    };
+    let slow = "create function wait() returns trigger language plpgsql set lock_timeout = 0 as
+        'begin perform pg_advisory_xact_lock_shared(1); return new; end';
+      create trigger waits before insert on holds for each row execute function wait()";
+    race.shop.run(slow).await.unwrap();
+    let mut gate = db.pool.begin().await.unwrap();
+    let close = "select pg_advisory_xact_lock(1)";
+    sqlx::query(close).execute(&mut *gate).await.unwrap();
+    let buyer = race.clone();
+    let holding = tokio::spawn(async move { buyer.shop.hold(1, 2).await });
+    let waits = "select count(*) as waits from pg_locks l join pg_database d on d.oid = l.database
+      where not l.granted and l.locktype = 'advisory' and d.datname = current_database()";
+    while race.shop.db.rows(waits, &[]).await[0].number("waits") == 0 {
+        assert!(!holding.is_finished(), "it waits");
+        sleep(Duration::from_millis(5)).await;
+    }
+    race.call_off(Duration::ZERO).await;
+    let looking = async {
+        for _ in 0..10 {
+            assert!(!race.progress().await.is_done(), "a hold is under way");
+            sleep(Duration::from_millis(10)).await;
+        }
+        gate.rollback().await.unwrap();
+    };
+    let (said, ()) = tokio::join!(race.until_it_is_done(), looking);
+    drop(holding.await.unwrap());
+    assert_eq!((race.progress().await, race.events().await), said);
+    race.shop.audit(0).await;
 }

@@ -15,7 +15,7 @@ use catraca::show::{self, Change};
 use tokio::time::timeout;
 
 use crate::contract::payment_provider::{Manner, Provider};
-use crate::contract::shop::{HOLD_MS, Shop, T0};
+use crate::contract::shop::{HOLD_MS, Shop, T0, sections_of};
 use crate::contract::shop_home::{Db, Home, on_every_database};
 
 on_every_database!(
@@ -199,17 +199,25 @@ async fn a_show_is_taken_back_whole_whoever_dies_in_between(home: Home) {
         assert_eq!(shop.read(fan, order.id).await.status, status, "fan {fan}");
         assert_eq!(provider.moved(first(&order)), moved, "fan {fan}");
     }
-    let progress = shop.store.cancellation(&shop.show).await.unwrap();
-    let expected = Cancellation {
+    shop.audit(20).await;
+    let expected = |seats_free| Cancellation {
+        seats_free,
         seats_held: 0,
         seats_sold: 0,
         orders_cancelled: 1,
         orders_refunded: 2,
         payments_open: 0,
     };
-    assert_eq!(progress, expected);
+    let progress = shop.store.cancellation(&shop.show).await.unwrap();
+    assert_eq!(progress, expected(20));
+    assert!(!progress.is_done(), "somebody may be about to take one");
+    let decided = sections_of(&sections);
+    let withdrawn = shop.store.reconcile(&shop.show, &decided).await.unwrap();
+    assert_eq!(withdrawn, Reconciled { seats: 0, kept: 0 });
+    let progress = shop.store.cancellation(&shop.show).await.unwrap();
+    assert_eq!(progress, expected(0));
     assert!(progress.is_done());
-    shop.audit(20).await;
+    shop.audit(0).await;
 }
 
 async fn nothing_of_a_cancelled_show_is_for_sale_and_it_stays_closed(home: Home) {

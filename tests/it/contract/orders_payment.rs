@@ -6,16 +6,18 @@ use std::time::Duration;
 
 use catraca::base::limits::DOUBT_MS_MAX;
 use catraca::orders::payment::Payments;
-use catraca::orders::payment::settle::Step;
+use catraca::orders::payment::settle::{Settle, Step};
 use catraca::orders::payment::via_sandbox::ViaSandbox;
 use catraca::orders::rules::hold::Wish;
 use catraca::orders::rules::{Order, PaymentId, Reason, Refusal, Status};
+use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::contract::payment_provider::{Manner, Provider};
 use crate::contract::shop::{HOLD_MS, Shop};
 use crate::contract::shop_home::{Home, on_every_database};
+use crate::support::until;
 
 on_every_database!(
     an_approved_order_sells_its_seats,
@@ -24,6 +26,7 @@ on_every_database!(
     a_declined_order_ends_with_its_hold,
     a_lost_answer_is_looked_up,
     an_order_in_doubt_keeps_its_seats_past_its_hold,
+    an_order_in_doubt_can_be_seen_until_it_is_none,
     a_late_approval_takes_the_seats_again,
     a_late_approval_without_seats_is_paid_back_once,
     a_late_approval_is_paid_back_where_the_ticket_has_bought_since,
@@ -185,6 +188,36 @@ async fn an_order_in_doubt_keeps_its_seats_past_its_hold(home: Home) {
     assert_eq!(settle.step().await.unwrap(), ONE);
     assert_eq!(shop.read(1, order.id).await.status, Status::Confirmed);
     shop.audit(2).await;
+}
+
+async fn an_order_in_doubt_can_be_seen_until_it_is_none(home: Home) {
+    let recorder = PrometheusBuilder::new().build_recorder();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let shop = Shop::open(&home, &[("B", 2, true)]).await;
+    let provider = Arc::new(Provider::new(Manner::IsAway));
+    let settle = Settle {
+        every: Duration::from_millis(500),
+        ..shop.settle_with(provider.clone())
+    };
+    let order = shop.bought(1, 2, None).await;
+    let stop = CancellationToken::new();
+    let looking = async {
+        for (is_known, seen) in [(false, "1"), (true, "0")] {
+            if is_known {
+                provider.turn(Manner::Approves);
+            }
+            let line = format!("catraca_payments_in_doubt {seen}");
+            until(&line, || async {
+                let lines = recorder.handle().render();
+                let is_paid = shop.read(1, order.id).await.status == Status::Confirmed;
+                (is_paid == is_known && lines.lines().any(|is| is == line)).then_some(())
+            })
+            .await;
+        }
+        stop.cancel();
+    };
+    let (ended, ()) = tokio::join!(settle.run(stop.clone()), looking);
+    ended.unwrap();
 }
 
 /// An order whose money was taken without a word, and whose seats were given up long after.

@@ -14,7 +14,7 @@ use catraca::log::Subscriber;
 use catraca::log::outbox_in_postgres::append;
 use catraca::relay::step::{Relay, Settings};
 
-use sqlx::AssertSqlSafe;
+use sqlx::{AssertSqlSafe, Transaction};
 
 use crate::contract::desk::{Desk, T0, facts};
 use crate::support::database;
@@ -85,6 +85,60 @@ async fn units_one_after_the_other_share_their_connections() {
         sessions.insert(session.unwrap());
     }
     assert!(sessions.len() <= 16, "{sessions:?}");
+    db.close().await;
+}
+
+/// A `begin` that was cancelled gives back a connection with a transaction of which sqlx knows nothing.
+#[tokio::test]
+async fn a_connection_that_comes_back_inside_a_transaction_is_not_used_again() {
+    let Some(url) = postgres::database().await else {
+        return;
+    };
+    let db = Postgres::open(&url, POSTGRES).await.unwrap();
+    for round in 0..50 {
+        let mut connection = db.pool.acquire().await.unwrap();
+        let is_free = "select pg_current_xact_id_if_assigned() is null and
+                         not exists (select from notices) as is_free";
+        let is_free: bool = sqlx::query_scalar(is_free)
+            .fetch_one(&mut *connection)
+            .await
+            .unwrap();
+        assert!(is_free, "round {round}");
+        let left_open = "begin; insert into notices values ('x', '', '', '', '', 0)";
+        let left_open = sqlx::raw_sql(left_open).execute(&mut *connection);
+        left_open.await.unwrap();
+    }
+    db.close().await;
+}
+
+/// Whoever stops in the middle of a transaction is cut off, and what they had locked is free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_idles_in_a_transaction_is_cut_off() {
+    let Some(url) = postgres::database().await else {
+        return;
+    };
+    let db = Postgres::open(&url, POSTGRES).await.unwrap();
+    for (bound, is) in [
+        ("idle_in_transaction_session_timeout", "5s"),
+        ("statement_timeout", "5s"),
+        ("lock_timeout", "2s"),
+        ("default_transaction_isolation", "read committed"),
+    ] {
+        let setting = sqlx::query_scalar("select current_setting($1)").bind(bound);
+        let setting: String = setting.fetch_one(&db.pool).await.unwrap();
+        assert_eq!(setting, is, "{bound}");
+    }
+    let mut idle = db.pool.begin().await.unwrap();
+    let stops = "set local idle_in_transaction_session_timeout = 100;
+      insert into notices values ('x', 'idle', '', '', '', 0)";
+    sqlx::raw_sql(stops).execute(&mut *idle).await.unwrap();
+    let waits = |mut tx: Transaction<'static, sqlx::Postgres>| async move {
+        let sql = "insert into notices values ('x', 'waits', '', '', '', 0)";
+        sqlx::query(sql).execute(&mut *tx).await?;
+        Ok::<(), SqlError>(tx.commit().await?)
+    };
+    db.unit(waits).await.unwrap();
+    idle.commit().await.unwrap_err();
     db.close().await;
 }
 

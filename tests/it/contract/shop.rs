@@ -51,6 +51,20 @@ impl Shop {
         Self::on(home.clone(), Arc::new(ManualClock::at(T0)), sandbox).await
     }
 
+    /// Another show that is sold by the same process.
+    pub(crate) async fn beside(&self, show: &str, sections: &[(&str, u32, bool)]) -> Self {
+        let beside = Self {
+            home: self.home.clone(),
+            db: self.db.clone(),
+            clock: self.clock.clone(),
+            store: self.store.clone(),
+            orders: self.orders.clone(),
+            show: show.parse().unwrap(),
+        };
+        beside.set(sections, 1).await;
+        beside
+    }
+
     /// The same shop after its process has died, with this provider.
     pub(crate) async fn reopen(self, payments: Arc<dyn Payments>) -> Self {
         let (home, clock) = (self.home.clone(), self.clock.clone());

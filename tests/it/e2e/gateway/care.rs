@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::e2e::gateway::door::{Door, PATIENCE, Plan};
 use crate::e2e::gateway::script::{Script, Wire};
@@ -127,6 +129,34 @@ async fn a_request_that_acts_is_sent_once() {
             .iter()
             .filter(|head| !head.starts_with("get /static/y"));
         assert_eq!(acted.count(), 1, "{method} {path}: {heads:?}");
+    }
+}
+
+/// An upstream answers while the request is still on its way: that is told at once, and what comes next on
+/// that connection would be the rest.
+#[tokio::test]
+async fn an_answer_to_half_a_request_ends_its_connection() {
+    let shop = Script::play(|_, mut wire| async move {
+        while let Some(head) = wire.head().await {
+            if head.starts_with("post") {
+                let full = "HTTP/1.1 413 Content Too Large\r\ncontent-length: 0\r\n\r\n";
+                wire.say(full).await;
+                wire.until("the rest").await;
+            } else {
+                wire.say(OK).await;
+            }
+        }
+    })
+    .await;
+    let door = before(&shop, |_| {}).await;
+    for round in 1..=10 {
+        let mut client = Wire::new(TcpStream::connect(door.address).await.unwrap());
+        let half = "POST /static/x HTTP/1.1\r\nhost: a\r\ncontent-length: 1000\r\n\r\nthe half";
+        client.say(half).await;
+        let told = timeout(PATIENCE, client.head()).await.unwrap();
+        assert!(told.unwrap().starts_with("http/1.1 413"));
+        // The client is there, and silent: nobody else's request may be taken for what is missing.
+        assert_eq!(door.get("/static/y", &[]).await.text, "ok", "{round}");
     }
 }
 
