@@ -1,5 +1,6 @@
 //! What several chapters need.
 
+pub(crate) mod authority;
 pub(crate) mod bent_log;
 pub(crate) mod bent_room;
 pub(crate) mod bent_shop;

@@ -4,6 +4,7 @@ mod accounts;
 mod away;
 mod behind;
 mod buyers;
+mod by_https;
 mod cable;
 mod care;
 mod completeness;
