@@ -18,6 +18,7 @@ pub(crate) mod sale;
 pub(crate) mod signpost;
 pub(crate) mod small_disk;
 pub(crate) mod smtp;
+pub(crate) mod tab;
 pub(crate) mod visitor;
 
 use std::future::Future;

@@ -15,6 +15,7 @@ pub(crate) mod fleet;
 mod forwarding;
 mod gate;
 mod hostile;
+mod in_a_browser;
 mod liar;
 mod limits;
 mod many;
