@@ -16,12 +16,15 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use http::header::CONTENT_TYPE;
 use tokio::sync::Notify;
 
 use crate::admin::access::Access;
 use crate::admin::health::Health;
 use crate::base::time::Clock;
+use crate::http::problem::Problem;
 use crate::room::Rooms;
 use crate::show::Store;
 
@@ -58,9 +61,24 @@ pub fn router(admin: Admin, others: Router) -> Router {
         .route("/admin/v1/shows/{show}/revoke", post(revoke::revoke))
         .with_state(admin.clone())
         .merge(others)
+        .method_not_allowed_fallback(no_such_method)
         .layer(middleware::from_fn_with_state(
             admin.access.clone(),
             access::require_token,
         ));
-    health::router(admin.health).merge(guarded)
+    health::router(admin.health)
+        .route("/openapi.json", get(openapi))
+        .method_not_allowed_fallback(no_such_method)
+        .merge(guarded)
+}
+
+async fn no_such_method() -> Problem {
+    Problem::no_such_method()
+}
+
+/// `GET /openapi.json`: the document of all this, as `catraca openapi --admin` wrote it. It says nothing that
+/// an operator alone may know.
+async fn openapi() -> Response {
+    let kind = [(CONTENT_TYPE, "application/json")];
+    (kind, include_str!("../../docs/openapi-admin.json")).into_response()
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use crate::analytics::window::LATENESS_MS;
 use crate::base::ids::ShowId;
 use crate::base::time::Timestamp;
 use crate::event::money::Money;
-use crate::http::extract::Path;
+use crate::http::extract::{Path, Query};
 use crate::http::problem::Problem;
 
 /// The route, for the operators' listener.

@@ -274,15 +274,17 @@ pub(super) fn provider(config: &Config) -> Result<Option<ViaSmtp>, StartError> {
 }
 
 /// A file, or an address.
-fn open_seller(config: &Config) -> Result<Option<Arc<dyn Source>>, StartError> {
-    let at = config.gateway.seller.jwks.as_str();
+pub(super) fn open_seller(config: &Config) -> Result<Option<Arc<dyn Source>>, StartError> {
+    let seller = &config.gateway.seller;
+    let at = seller.jwks.as_str();
     if at.is_empty() {
         return Ok(None);
     }
-    if at.starts_with("https://") || at.starts_with("http://") {
-        let source = ViaHttp::open(at);
-        let source = source
-            .map_err(|error| StartError::config(format!("gateway.seller.jwks: {error:#}")))?;
+    if at.contains("://") {
+        let ca = certificates("gateway.seller.ca_file", &seller.ca_file)?;
+        let source = ViaHttp::open(at, ca.as_deref()).map_err(|error| {
+            StartError::config(format!("gateway.seller.jwks ({at}): {error:#}"))
+        })?;
         return Ok(Some(Arc::new(source)));
     }
     Ok(Some(Arc::new(InFile(at.into()))))

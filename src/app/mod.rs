@@ -156,6 +156,7 @@ pub fn check(config: &Config) -> Result<(), StartError> {
         })?;
     }
     backends::provider(config)?;
+    backends::open_seller(config)?;
     Ok(())
 }
 

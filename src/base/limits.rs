@@ -57,7 +57,14 @@ pub const LIMIT_MAX: u32 = 1_000_000;
 pub const WAIT_MS_MAX: u64 = 86_400_000;
 /// Most connections or requests that a gateway may be told to have at once: more than any machine
 /// bears, and less than counters hold.
-pub const AT_ONCE_MAX: u64 = 100_000_000;
+pub const AT_ONCE_MAX: usize = 100_000_000;
+/// Longest request body that a gateway may be told to forward: a terabyte.
+pub const FORWARD_BODY_BYTES_MAX: u64 = 1 << 40;
+/// Strangers whom a gateway may be told to count one by one: with fewer everybody would share counts
+/// with everybody, and more no memory holds.
+pub const STRANGERS_MAX: std::ops::RangeInclusive<usize> = 1_000..=100_000_000;
+/// Shortest wait instead of an answer to a challenge: less would be none.
+pub const CHALLENGE_WAIT_MS_MIN: u64 = 1_000;
 /// How many times the joins that are free may pass with proofs: less would be no challenge, more would
 /// be no limit.
 pub const JOIN_FAR: std::ops::RangeInclusive<u32> = 2..=1_000;
@@ -72,7 +79,7 @@ pub const SELLER_KEYS_MAX: usize = 32;
 pub const SELLER_JWKS_BYTES_MAX: usize = 65_536;
 /// How long a shop may take to say its keys.
 pub const SELLER_DEADLINE_MS: u64 = 2_000;
-/// How often a shop is asked for its keys at most, whatever tokens name.
+/// How often a shop is asked for its keys at most, whatever tokens name, and whatever is configured.
 pub const SELLER_PAUSE_MS: u64 = 5_000;
 /// Turns of one account in an edition: each that is over costs a later join one question to the room.
 pub const SELLER_TURNS_MAX: std::ops::RangeInclusive<u32> = 1..=100;

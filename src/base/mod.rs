@@ -1,5 +1,6 @@
 //! The ground that everything stands on: identifiers, time, limits, outages and secrets.
 
+pub mod bound;
 pub mod ids;
 pub mod limits;
 pub mod outage;

@@ -13,6 +13,7 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
 use crate::base::secret::Secret;
+use crate::driver::https::connector;
 
 /// Largest answer that is read.
 const ANSWER_BYTES_MAX: usize = 16 * 1_048_576;
@@ -22,7 +23,7 @@ const DEADLINE: Duration = Duration::from_secs(30);
 /// Where the admin API is, and who asks.
 #[derive(Debug, Clone, Args)]
 pub struct AdminArgs {
-    /// The admin API.
+    /// The admin API; https where a proxy that speaks it stands before.
     #[arg(
         long,
         value_name = "URL",
@@ -124,7 +125,7 @@ impl AdminArgs {
 }
 
 async fn exchange(request: Request<Full<Bytes>>) -> anyhow::Result<(StatusCode, Bytes)> {
-    let client = Client::builder(TokioExecutor::new()).build_http();
+    let client = Client::builder(TokioExecutor::new()).build(connector(None)?);
     let exchange = async {
         let (head, body) = client.request(request).await?.into_parts();
         let body = Limited::new(body, ANSWER_BYTES_MAX).collect().await;

@@ -31,7 +31,8 @@ not been held, 2 the data cannot be read, 69 the gateway cannot be reached."
 /// What is to be verified.
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// The gateway, to read board and public keys from (http).
+    /// The gateway, to read board and public keys from. By https, what this machine trusts counts, or the
+    /// certificates (PEM) in the file that SSL_CERT_FILE names.
     #[arg(long, value_name = "URL", requires = "show", conflicts_with = "board")]
     pub url: Option<String>,
     /// The show, with --url.

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 
 use crate::app::alone::Role;
-use crate::app::openapi;
+use crate::app::openapi::Api;
 
 /// Done, or asked to stop.
 pub const OK: u8 = 0;
@@ -112,9 +112,9 @@ pub enum Verb {
     /// Let a consumer group read the event log again.
     #[command(subcommand, display_order = 7)]
     Offsets(offsets::OffsetsVerb),
-    /// Print the document of the public API (OpenAPI 3.1), which a gateway serves at /openapi.json.
+    /// Print the document of an API (OpenAPI 3.1), which its listener serves at /openapi.json.
     #[command(display_order = 8)]
-    Openapi,
+    Openapi(OpenapiArgs),
     /// Check or print the configuration.
     #[command(subcommand, display_order = 8)]
     Config(settings::ConfigVerb),
@@ -129,6 +129,14 @@ pub struct ConfigArgs {
     /// Where SQLite files, the mailbox and generated secrets live (data_dir).
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
+}
+
+/// Which document.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct OpenapiArgs {
+    /// The operators' API, and not the public one.
+    #[arg(long)]
+    pub admin: bool,
 }
 
 /// Carries out a command line.
@@ -154,8 +162,12 @@ pub async fn run(cli: Cli) -> ExitCode {
         Verb::Topics(verb) => topics::topics(&verb).await,
         Verb::Cdc(verb) => cdc::cdc(&verb).await,
         Verb::Offsets(verb) => offsets::offsets(&verb).await,
-        Verb::Openapi => {
-            print(&openapi::text());
+        Verb::Openapi(args) => {
+            let api = match args.admin {
+                true => Api::Operators,
+                false => Api::Public,
+            };
+            print(&api.text());
             OK
         }
         Verb::Config(verb) => settings::config(&verb),

@@ -37,6 +37,7 @@ pub async fn alone(role: Role, args: &ConfigArgs) -> u8 {
         }
     };
     telemetry::start_log(&app::log_filter("info"));
+    outlive_hangups();
     match alone::start(role, &config).await {
         Ok(alone) => {
             print(&alone.greeting());
@@ -59,6 +60,7 @@ fn refused(error: &StartError) -> u8 {
 /// line and the exit code.
 pub(super) async fn start(config: &Config, quiet: &str) -> Result<App, u8> {
     telemetry::start_log(&app::log_filter(quiet));
+    outlive_hangups();
     app::start(config).await.map_err(|error| refused(&error))
 }
 
@@ -70,6 +72,14 @@ pub(super) fn end(verdict: Verdict) -> u8 {
             tell(&format!("catraca: {verdict}"));
             FAILED
         }
+    }
+}
+
+/// From now on SIGHUP does not end the process. It asks for certificates to be read anew, which whoever has
+/// some hears by itself, and asks for nothing where nobody has any.
+fn outlive_hangups() {
+    if let Err(error) = signal(SignalKind::hangup()) {
+        tracing::warn!("SIGHUP would end this process: {error}");
     }
 }
 

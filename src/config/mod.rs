@@ -14,7 +14,9 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use crate::base::bound::within;
 use crate::base::ids::ShowId;
+use crate::base::limits::WAIT_MS_MAX;
 use crate::base::secret::Secret;
 use crate::driver::kafka::{self, Kafka};
 use crate::driver::redis::Redis;
@@ -226,6 +228,7 @@ impl Config {
             ));
         }
         self.check_keys()?;
+        self.check_waits().map_err(ConfigError)?;
         self.gateway
             .check()
             .map_err(|rule| ConfigError(format!("gateway.{rule}")))?;
@@ -251,6 +254,12 @@ impl Config {
             }
         }
         Ok(())
+    }
+
+    fn check_waits(&self) -> Result<(), String> {
+        let wait = 0..=WAIT_MS_MAX;
+        within("room.split_brain_ms", self.room.split_brain_ms, &wait)?;
+        within("orders.sandbox_slow_ms", self.orders.sandbox_slow_ms, &wait)
     }
 
     /// A secret that is given must make a key ring; one that is not is generated at start.
@@ -314,6 +323,60 @@ impl Config {
             self.data_dir.join("mailbox")
         } else {
             self.notify.mailbox.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::layers::load;
+    use toml::{Table, Value};
+
+    /// Of these 0 is a number like any other: nothing is waited for, nothing is taken, and no sum is hard.
+    const MAY_BE_NONE: [&str; 5] = [
+        "room.split_brain_ms",
+        "orders.sandbox_slow_ms",
+        "gateway.drain_ms",
+        "gateway.forward_body_bytes_max",
+        "gateway.challenge.level_min",
+    ];
+
+    /// The keys of the manual whose values are numbers.
+    fn numbers(prefix: &str, table: &Table) -> Vec<String> {
+        let each = |(key, value): (&String, &Value)| {
+            let key = format!("{prefix}{key}");
+            match value {
+                Value::Table(below) => numbers(&format!("{key}."), below),
+                Value::Integer(_) | Value::Float(_) => vec![key],
+                _ => Vec::new(),
+            }
+        };
+        table.iter().flat_map(each).collect()
+    }
+
+    #[test]
+    fn every_number_has_a_range_and_the_refusal_names_both() {
+        let keys = numbers("", &DEFAULT.parse().unwrap());
+        assert!(30 < keys.len(), "{keys:?}");
+        for key in &keys {
+            let with = |number| load(None, &[], &[(key, Value::Integer(number))]);
+            let says = with(i64::from(u32::MAX) << 16).unwrap_err().0;
+            let is_typed = says.contains("expected u") && says.contains(key); // wider than its type
+            let is_ranged = says.starts_with(key) && says.contains(" must be between ");
+            assert!(is_typed || is_ranged, "{key}: {says}");
+            match with(0) {
+                Ok(_) => assert!(MAY_BE_NONE.contains(&key.as_str()), "{key} may be 0"),
+                Err(says) => {
+                    assert!(
+                        says.0.starts_with(key) && says.0.contains("(0) must be between "),
+                        "{says}"
+                    );
+                }
+            }
+        }
+        for key in MAY_BE_NONE {
+            assert!(keys.iter().any(|known| known == key), "{key}");
         }
     }
 }

@@ -21,7 +21,8 @@ use crate::gateway::routes::METHODS;
 /// How long a browser may remember what it was told: an hour, as a list changes with a restart.
 const REMEMBER_S: &str = "3600";
 /// Headers of answers that scripts may read.
-const READABLE: &str = "retry-after, ratelimit, ratelimit-policy, x-request-id, catraca-room, etag";
+const READABLE: &str = "retry-after, ratelimit, ratelimit-policy, x-request-id, catraca-room, etag, \
+    x-admission-ticket";
 /// What the answer to a preflight depends on, beside the site.
 const ASKED_BY: &str = "access-control-request-method, access-control-request-headers";
 /// Headers that a script may announce to send.

@@ -67,7 +67,20 @@ pub(crate) fn strictly(gateway: &Gateway, request: &Request) -> Result<Entry, Pr
             "That cannot be expected.",
         ));
     }
-    let mut host = host(uri, headers, request.version())?;
+    let entry = reached(gateway, request)?;
+    if gateway.origins.listed(headers).is_none() {
+        check_origin(request.method(), headers, &entry.host)?;
+    }
+    Ok(entry)
+}
+
+/// The host and the protocol by which a request reached us, whatever else may be wrong with it.
+///
+/// # Errors
+/// It names no host, or more than one.
+pub(crate) fn reached(gateway: &Gateway, request: &Request) -> Result<Entry, Problem> {
+    let headers = request.headers();
+    let mut host = host(request.uri(), headers, request.version())?;
     let mut proto = match request.extensions().get::<Encrypted>() {
         Some(Encrypted) => "https",
         None => "http",
@@ -81,9 +94,6 @@ pub(crate) fn strictly(gateway: &Gateway, request: &Request) -> Result<Entry, Pr
         if let Some(named) = named.filter(|named| target::is_host(named)) {
             host = named.to_owned();
         }
-    }
-    if gateway.origins.listed(headers).is_none() {
-        check_origin(request.method(), headers, &host)?;
     }
     Ok(Entry { host, proto })
 }
@@ -100,22 +110,13 @@ fn check_method(method: &Method) -> Result<(), Problem> {
     if METHODS.contains(&method.as_str()) {
         Ok(())
     } else {
-        Err(no_such_method())
+        Err(Problem::no_such_method())
     }
 }
 
 /// 400: the target breaks the grammar.
 pub(crate) fn bad_path() -> Problem {
     Problem::bad_request("bad-path", "The address is not well-formed.")
-}
-
-/// 405.
-pub(crate) fn no_such_method() -> Problem {
-    Problem::new(
-        StatusCode::METHOD_NOT_ALLOWED,
-        "no-such-method",
-        "That cannot be done here.",
-    )
 }
 
 /// The one host that the request names: `Host`, the authority of the target, or both alike.

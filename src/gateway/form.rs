@@ -3,12 +3,14 @@
 use axum::body::Body;
 use axum::extract::FromRequest;
 use http::Request;
-use http::header::CONTENT_TYPE;
 use url::form_urlencoded;
 
 use crate::base::limits::FORM_BYTES_MAX;
-use crate::http::extract::{single, unread};
+use crate::http::extract::{media_type, unread};
 use crate::http::problem::Problem;
+
+/// What browsers call a form.
+const FORM: &str = "application/x-www-form-urlencoded";
 
 /// The fields of a form, as browsers send them. What is no form has none: our forms need no field.
 #[derive(Debug)]
@@ -29,9 +31,8 @@ impl<S: Send + Sync> FromRequest<S> for Form {
     type Rejection = Problem;
 
     async fn from_request(request: Request<Body>, _state: &S) -> Result<Self, Problem> {
-        let kind = single(request.headers(), CONTENT_TYPE.as_str())?.unwrap_or_default();
-        let essence = kind.split(';').next().unwrap_or_default().trim();
-        if !essence.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+        let kind = media_type(request.headers())?;
+        if kind.is_none_or(|kind| !kind.eq_ignore_ascii_case(FORM)) {
             return Ok(Self(Vec::new()));
         }
         let bytes = axum::body::to_bytes(request.into_body(), FORM_BYTES_MAX)
@@ -45,9 +46,10 @@ impl<S: Send + Sync> FromRequest<S> for Form {
 mod tests {
     use super::*;
 
+    use http::header::CONTENT_TYPE;
+
     #[tokio::test]
     async fn a_form_is_read_and_nothing_else() {
-        const FORM: &str = "application/x-www-form-urlencoded";
         let long = format!("wait={}", "a".repeat(FORM_BYTES_MAX));
         for (kind, body, status, wait) in [
             (FORM, "wait=a.b&x=y", None, Some("a.b")),

@@ -7,6 +7,8 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use crate::base::ids::ShowId;
+use crate::gateway::routes::METHODS;
 use crate::gateway::{Gateway, GatewayState, entry, gate, limit};
 use crate::http::layers;
 use crate::limit::Asking;
@@ -21,7 +23,7 @@ pub(crate) async fn door(
     let id = gateway.ids.request(gateway.clock.now());
     let signature = layers::name(id, &mut request); // first: all below can be found again
     let method = request.method().clone();
-    let is_off = is_off(&gateway, request.uri().path());
+    let is_off = is_off(&gateway, &request);
     let site = gateway.origins.listed(request.headers()).cloned();
     let patience = gateway.patience(&mut request); // which a route may lengthen
     let answer = past(&gateway, request, next);
@@ -36,17 +38,34 @@ pub(crate) async fn door(
     response
 }
 
-/// Whether a path of ours names a show whose room is off. Where a show stands behind another path, who
-/// forwards knows it.
-fn is_off(gateway: &Gateway, path: &str) -> bool {
+/// Whether a request is about a show whose room is off, whatever becomes of it. Seldom is any room off, so
+/// that it may take a while to find out.
+fn is_off(gateway: &Gateway, request: &Request) -> bool {
     if !gateway.boards.is_any_off() {
         return false;
     }
+    let show = named(request.uri().path()).or_else(|| routed(gateway, request));
+    show.is_some_and(|show| gateway.boards.is_off(&show))
+}
+
+/// The show that a path of ours names.
+fn named(path: &str) -> Option<ShowId> {
     let rest = path
         .strip_prefix("/v1/shows/")
-        .or_else(|| path.strip_prefix("/w/"));
-    let show = rest.and_then(|rest| rest.split('/').next()?.parse().ok());
-    show.is_some_and(|show| gateway.boards.is_off(&show))
+        .or_else(|| path.strip_prefix("/w/"))?;
+    rest.split('/').next()?.parse().ok()
+}
+
+/// The show of the route that a request takes, or would with another method.
+fn routed(gateway: &Gateway, request: &Request) -> Option<ShowId> {
+    let (uri, host) = (request.uri(), entry::reached(gateway, request).ok()?);
+    let host = host.host_name();
+    let find = |method| {
+        let found = gateway.table.find(&host, method, uri.path(), uri.query());
+        found.ok()?.show
+    };
+    let own = request.method().as_str();
+    std::iter::once(own).chain(METHODS).find_map(find)
 }
 
 async fn past(gateway: &Gateway, request: Request, next: Next) -> Response {

@@ -2,7 +2,8 @@
 //!
 //! A ticket says who; only the room says whether it is still live. The signature is checked once per
 //! gateway, because it costs as much as everything else together; liveness is asked of the room in
-//! batches, and a positive answer is reused for [`LIVENESS_REUSE_MS`] at most. Whoever may not pass
+//! batches, and a positive answer is reused for [`LIVENESS_REUSE_MS`] at most. Where the admission was
+//! extended beyond the ticket's `exp`, a new ticket goes with the answer. Whoever may not pass
 //! gets the same answer, whatever is wrong, and as late.
 
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::header::COOKIE;
+use http::header::{CACHE_CONTROL, COOKIE, SET_COOKIE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use sha2::{Digest, Sha256};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -23,6 +24,7 @@ use crate::gateway::credentials::{Bearer, TICKET_HEADER, no_pass};
 use crate::gateway::limit;
 use crate::gateway::recent::Recent;
 use crate::gateway::routes::Access;
+use crate::gateway::settings::Degraded;
 use crate::gateway::wire::TicketBody;
 use crate::gateway::{Gateway, GatewayState};
 use crate::http::extract::{Headers, ShowPath};
@@ -56,6 +58,10 @@ pub(crate) struct Entrant {
 pub(crate) enum Passage {
     /// The entrant has what the route asks for.
     Entrant(Entrant),
+    /// The same, but the ticket's `exp` is over while the admission is not: here is one with the new time.
+    Renewed(Entrant, String),
+    /// The entrant has a ticket that is good by itself, and the room cannot be asked.
+    Degraded(Entrant),
     /// The room is off; the entrant is named where they can prove it.
     Off(Option<Entrant>),
     /// The route is open.
@@ -63,10 +69,20 @@ pub(crate) enum Passage {
 }
 
 impl Passage {
+    /// The new ticket that goes with the answer, if there is one. It is taken.
+    pub(crate) fn renewal(&mut self) -> Option<String> {
+        if let Self::Renewed(_, ticket) = self {
+            return Some(std::mem::take(ticket));
+        }
+        None
+    }
+
     /// Who passes, where they are known.
     pub(crate) fn entrant(self) -> Option<Entrant> {
         match self {
-            Self::Entrant(entrant) => Some(entrant),
+            Self::Entrant(entrant) | Self::Renewed(entrant, _) | Self::Degraded(entrant) => {
+                Some(entrant)
+            }
             Self::Off(entrant) => entrant,
             Self::Open => None,
         }
@@ -128,7 +144,8 @@ pub(crate) async fn pass(
         passage
     };
     metrics::gate(match &passage {
-        Ok(Passage::Entrant(_)) => "passed",
+        Ok(Passage::Entrant(_) | Passage::Renewed(..)) => "passed",
+        Ok(Passage::Degraded(_)) => "degraded",
         Ok(Passage::Off(_)) => "off",
         Ok(Passage::Open) => "open",
         Err(problem) if problem.status().is_server_error() => "unavailable",
@@ -176,10 +193,43 @@ async fn with_ticket(
     }
     let ticket = bound?;
     limit::within(&*gateway.limits, Asking::Gated(ticket.id)).await?;
-    if !is_live(gateway, &ticket, seen.now()).await? {
-        return Err(Problem::no_ticket());
+    let now = seen.now();
+    match live_until(gateway, &ticket, now).await {
+        Ok(Some(until)) if ticket.expires_at <= now => Ok(renewed(gateway, &seen, ticket, until)),
+        Ok(Some(_)) => Ok(Passage::Entrant(entrant(ticket))),
+        Ok(None) => Err(Problem::no_ticket()),
+        Err(away) => unasked(gateway.settings.degraded, ticket, now, away),
     }
-    Ok(Passage::Entrant(entrant(ticket)))
+}
+
+/// The admission was extended, so that its ticket has outlived its own time: whoever verifies without us
+/// needs another.
+fn renewed(gateway: &Gateway, seen: &Seen, ticket: Ticket, until: Timestamp) -> Passage {
+    let ticket = Ticket {
+        generation: seen.board.generation,
+        issued_at: seen.now(),
+        expires_at: until,
+        ..ticket
+    };
+    let text = ticket.mint(&gateway.keys);
+    Passage::Renewed(entrant(ticket), text)
+}
+
+/// Nobody can say whether the ticket is still live: what the operator decided for that case.
+fn unasked(
+    degraded: Degraded,
+    ticket: Ticket,
+    now: Timestamp,
+    away: Problem,
+) -> Result<Passage, Problem> {
+    let is_away = away.status() == StatusCode::SERVICE_UNAVAILABLE; // not one that is corrupt
+    match degraded {
+        Degraded::Signature if is_away && ticket.covers(now) => {
+            Ok(Passage::Degraded(entrant(ticket)))
+        }
+        Degraded::Signature if is_away => Err(Problem::no_ticket()),
+        Degraded::Signature | Degraded::Closed => Err(away),
+    }
 }
 
 /// The board that says whether there is a gate at all. Who needed no ticket while the room was off has
@@ -244,11 +294,17 @@ fn verified(gateway: &Gateway, show: &ShowId, text: &str) -> Option<Ticket> {
     Some(ticket)
 }
 
-async fn is_live(gateway: &Gateway, ticket: &Ticket, now: Timestamp) -> Result<bool, Problem> {
+/// Until when the admission of a ticket is live; none where it is over.
+async fn live_until(
+    gateway: &Gateway,
+    ticket: &Ticket,
+    now: Timestamp,
+) -> Result<Option<Timestamp>, Problem> {
     let reuse = Duration::from_millis(LIVENESS_REUSE_MS);
     let known = gateway.memory.live.get(&ticket.fan);
-    if known.is_some_and(|live| live.asked_at.elapsed() < reuse && now < live.until) {
-        return Ok(true);
+    let known = known.filter(|live| live.asked_at.elapsed() < reuse && now < live.until);
+    if let Some(live) = known {
+        return Ok(Some(live.until));
     }
     let asked_at = Instant::now();
     let deadline = Duration::from_millis(CHECK_DEADLINE_MS);
@@ -260,13 +316,24 @@ async fn is_live(gateway: &Gateway, ticket: &Ticket, now: Timestamp) -> Result<b
                 .memory
                 .live
                 .insert(ticket.fan, Live { asked_at, until });
-            Ok(true)
+            Ok(Some(until))
         }
         Checked::NotLive => {
             gateway.memory.forget(ticket.fan);
-            Ok(false)
+            Ok(None)
         }
     }
+}
+
+/// Hands the browser, and whoever keeps tickets itself, a ticket with a new time. Such an answer is for
+/// nobody else, whatever the shop says of it.
+pub(crate) fn hand_over(gateway: &Gateway, show: &ShowId, ticket: &str, answer: &mut Response) {
+    let cookie = gateway.cookies.ticket(show, ticket);
+    let text = HeaderValue::from_str(ticket).expect("tokens are ASCII");
+    let headers = answer.headers_mut();
+    headers.append(SET_COOKIE, cookie);
+    headers.insert(TICKET_HEADER, text);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 
 /// `GET /v1/shows/{show}/ticket`: whether the request would pass the gate. Also for proxies that ask
@@ -277,23 +344,30 @@ pub(crate) async fn ticket(
     ShowPath(show): ShowPath,
     Headers(headers): Headers,
 ) -> Result<Response, Problem> {
-    match pass(&gateway, Access::Ticket, Some(&show), &headers).await? {
-        Passage::Entrant(Entrant {
-            fan,
-            ticket_id: Some(ticket_id),
-        }) => {
-            let body = TicketBody {
-                show: &show,
-                fan,
-                ticket_id,
-            };
-            let named = [
-                ("x-catraca-fan", fan.to_string()),
-                ("x-catraca-ticket-id", ticket_id.to_string()),
-            ];
-            Ok((named, axum::Json(body)).into_response())
-        }
-        Passage::Off(_) => Ok([(ROOM, OFF)].into_response()),
-        Passage::Entrant(_) | Passage::Open => Err(Problem::no_ticket()),
+    let mut passage = pass(&gateway, Access::Ticket, Some(&show), &headers).await?;
+    if matches!(passage, Passage::Off(_)) {
+        return Ok([(ROOM, OFF)].into_response());
     }
+    let renewal = passage.renewal();
+    let Some(Entrant {
+        fan,
+        ticket_id: Some(ticket_id),
+    }) = passage.entrant()
+    else {
+        return Err(Problem::no_ticket());
+    };
+    let body = TicketBody {
+        show: &show,
+        fan,
+        ticket_id,
+    };
+    let named = [
+        ("x-catraca-fan", fan.to_string()),
+        ("x-catraca-ticket-id", ticket_id.to_string()),
+    ];
+    let mut answer = (named, axum::Json(body)).into_response();
+    if let Some(ticket) = renewal {
+        hand_over(&gateway, &show, &ticket, &mut answer);
+    }
+    Ok(answer)
 }

@@ -296,7 +296,7 @@ pub fn router(gateway: GatewayState) -> Router {
         .route("/w/{show}/join", post(pages::join))
         .route("/w/{show}/leave", post(pages::leave))
         .route("/w/assets/{name}", get(pages::asset))
-        .method_not_allowed_fallback(async || entry::no_such_method())
+        .method_not_allowed_fallback(async || Problem::no_such_method())
         .layer(MapResponseLayer::new(own_answer))
         .fallback(through::through)
         .layer(from_fn_with_state(Arc::clone(&gateway), front::door))

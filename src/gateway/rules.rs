@@ -1,31 +1,11 @@
 //! What `[gateway]` and `[upstreams]` may not say: the one place where they are checked, before any port is
 //! opened. What a route may not say stands with what it says (`terms.rs`, `routes.rs`).
-//!
-//! A bound of 0 is never meant as one: it would let nothing pass, and say so only to the fans.
 
-use crate::base::limits::{AT_ONCE_MAX, WAIT_MS_MAX};
+use crate::base::bound::{within, within_or};
+use crate::base::limits::{AT_ONCE_MAX, FORWARD_BODY_BYTES_MAX, WAIT_MS_MAX};
 use crate::gateway::cors::Origins;
 use crate::gateway::settings::{Settings, TlsFiles};
 use crate::gateway::upstreams::Upstream;
-
-/// A bound that an operator sets: its key, its value, the most that it may be, and what 0 would mean.
-pub(crate) type Bound = (&'static str, u64, u64, &'static str);
-
-/// The first of these bounds that cannot be meant.
-///
-/// # Errors
-/// A sentence that begins with the key.
-pub(crate) fn bounded(bounds: &[Bound]) -> Result<(), String> {
-    for (key, value, most, why) in bounds {
-        if *value == 0 {
-            return Err(format!("{key} = 0: {why}"));
-        }
-        if most < value {
-            return Err(format!("{key} = {value}: it must be at most {most}"));
-        }
-    }
-    Ok(())
-}
 
 /// Whether an upstream can be reached and asked for anything.
 ///
@@ -33,11 +13,13 @@ pub(crate) fn bounded(bounds: &[Bound]) -> Result<(), String> {
 /// The rule that it breaks, as a sentence that begins with the key.
 pub(crate) fn upstream(upstream: &Upstream) -> Result<(), String> {
     upstream.authority()?;
-    let Some(max) = upstream.in_flight_max else {
-        return Ok(());
-    };
-    let why = "nothing would pass";
-    bounded(&[("in_flight_max", max as u64, AT_ONCE_MAX, why)])
+    let max = upstream.in_flight_max.unwrap_or(1);
+    within_or(
+        "in_flight_max",
+        max,
+        &(1..=AT_ONCE_MAX),
+        "nothing would pass",
+    )
 }
 
 impl Settings {
@@ -47,12 +29,19 @@ impl Settings {
     /// A sentence that names keys and values, without the `gateway.` before them.
     pub fn check(&self) -> Result<(), String> {
         self.check_tls()?;
-        bounded(&self.patience())?;
-        bounded(&self.room_for())?;
-        if WAIT_MS_MAX < self.drain_ms {
-            let ms = self.drain_ms;
-            return Err(format!("drain_ms = {ms}: it must be at most {WAIT_MS_MAX}"));
+        for (key, ms, with_none) in self.patience() {
+            within_or(key, ms, &(1..=WAIT_MS_MAX), with_none)?;
         }
+        for (key, max, with_none) in self.room_for() {
+            within_or(key, max, &(1..=AT_ONCE_MAX), with_none)?;
+        }
+        within("drain_ms", self.drain_ms, &(0..=WAIT_MS_MAX))?;
+        let bytes = self.forward_body_bytes_max;
+        within(
+            "forward_body_bytes_max",
+            bytes,
+            &(0..=FORWARD_BODY_BYTES_MAX),
+        )?;
         Origins::new(&self.cors_origins)?;
         self.challenge.check()?;
         self.seller.check()?;
@@ -78,7 +67,7 @@ impl Settings {
         Ok(())
     }
 
-    fn patience(&self) -> [Bound; 8] {
+    fn patience(&self) -> [(&'static str, u64, &'static str); 8] {
         let late = "every answer would be too late";
         [
             ("head_ms", self.head_ms, "every request would be too slow"),
@@ -106,10 +95,9 @@ impl Settings {
                 "every body that is forwarded would be too slow",
             ),
         ]
-        .map(|(key, ms, why)| (key, ms, WAIT_MS_MAX, why))
     }
 
-    fn room_for(&self) -> [Bound; 4] {
+    fn room_for(&self) -> [(&'static str, usize, &'static str); 4] {
         let (nobody, nothing) = ("nobody could connect", "nothing would be answered");
         [
             ("connections_max", self.connections_max, nobody),
@@ -125,7 +113,6 @@ impl Settings {
                 "nothing would be forwarded",
             ),
         ]
-        .map(|(key, max, why)| (key, max as u64, AT_ONCE_MAX, why))
     }
 }
 
@@ -143,11 +130,54 @@ mod tests {
             ..plain.clone()
         };
         for (wrong, says) in [
-            (max(0), "in_flight_max = 0: nothing would pass"),
-            (max(usize::MAX), "in_flight_max = "),
+            (
+                max(0),
+                "in_flight_max (0) must be between 1 and 100000000, or nothing would pass",
+            ),
+            (
+                max(usize::MAX),
+                "in_flight_max (18446744073709551615) must be between",
+            ),
         ] {
             let error = upstream(&wrong).unwrap_err();
             assert!(error.starts_with(says), "{error}");
+        }
+    }
+
+    fn refuses(line: &str, says: &str) {
+        let settings: Settings = toml::from_str(line).unwrap();
+        let error = settings.check().unwrap_err();
+        assert!(error.starts_with(says), "{line}: {error}");
+    }
+
+    #[test]
+    fn bounds_of_which_nothing_would_be_left_are_refused() {
+        const MS: u64 = 86_400_000;
+        const AT_ONCE: u64 = 100_000_000;
+        for (key, most, or) in [
+            ("head_ms", MS, "every request"),
+            ("body_silence_ms", MS, "every body"),
+            ("stall_ms", MS, "every reader"),
+            ("idle_ms", MS, "connections would end"),
+            ("request_ms", MS, "every answer"),
+            ("connect_ms", MS, "no upstream"),
+            ("upstream_ms", MS, "every answer"),
+            ("silence_ms", MS, "every body"),
+            ("connections_max", AT_ONCE, "nobody"),
+            ("connections_per_client_max", AT_ONCE, "nobody"),
+            ("in_flight_max", AT_ONCE, "nothing"),
+            ("upstream_in_flight_max", AT_ONCE, "nothing"),
+        ] {
+            let range = format!("must be between 1 and {most}");
+            refuses(
+                &format!("{key} = 0"),
+                &format!("{key} (0) {range}, or {or}"),
+            );
+            let more = most + 1;
+            refuses(
+                &format!("{key} = {more}"),
+                &format!("{key} ({more}) {range}"),
+            );
         }
     }
 
@@ -155,35 +185,13 @@ mod tests {
     fn settings_that_cannot_be_meant_are_refused() {
         Settings::default().check().unwrap();
         for (line, says) in [
-            ("head_ms = 0", "head_ms = 0: every request"),
-            ("body_silence_ms = 0", "body_silence_ms = 0: every body"),
-            ("stall_ms = 0", "stall_ms = 0: every reader"),
-            ("idle_ms = 0", "idle_ms = 0: connections would end"),
-            ("request_ms = 0", "request_ms = 0: every answer"),
-            ("connect_ms = 0", "connect_ms = 0: no upstream"),
-            ("upstream_ms = 0", "upstream_ms = 0: every answer"),
-            ("silence_ms = 0", "silence_ms = 0: every body"),
-            (
-                "idle_ms = 86400001",
-                "idle_ms = 86400001: it must be at most",
-            ),
             (
                 "drain_ms = 86400001",
-                "drain_ms = 86400001: it must be at most",
-            ),
-            ("connections_max = 0", "connections_max = 0: nobody"),
-            (
-                "connections_per_client_max = 0",
-                "connections_per_client_max = 0: nobody",
-            ),
-            ("in_flight_max = 0", "in_flight_max = 0: nothing"),
-            (
-                "in_flight_max = 100000001",
-                "in_flight_max = 100000001: it must be at most",
+                "drain_ms (86400001) must be between 0 and 86400000",
             ),
             (
-                "upstream_in_flight_max = 0",
-                "upstream_in_flight_max = 0: nothing",
+                "forward_body_bytes_max = 1099511627777",
+                "forward_body_bytes_max (1099511627777) must be between 0 and 1099511627776",
             ),
             (
                 "cors_origins = [\"*\"]",
@@ -199,7 +207,7 @@ mod tests {
             ),
             (
                 "challenge = { level_max = 9 }",
-                "challenge.level_min (2) must be",
+                "challenge.level_max (9) must be between 2 and 7",
             ),
             (
                 "seller = { required = true }",
@@ -207,9 +215,7 @@ mod tests {
             ),
             ("limits = { join_far = 1 }", "limits.join_far (1) must be"),
         ] {
-            let settings: Settings = toml::from_str(line).unwrap();
-            let error = settings.check().unwrap_err();
-            assert!(error.starts_with(says), "{line}: {error}");
+            refuses(line, says);
         }
         for fits in ["drain_ms = 0", "forward_body_bytes_max = 0"] {
             let settings: Settings = toml::from_str(fits).unwrap();

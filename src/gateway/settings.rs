@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use ipnet::IpNet;
 use serde::Deserialize;
 
-use crate::base::limits::ANSWER_MS;
+use crate::base::bound::within;
+use crate::base::limits::{ANSWER_MS, CHALLENGE_WAIT_MS_MIN};
 use crate::limit;
 use crate::limit::gcra::Ladder;
 use crate::seller;
@@ -52,6 +53,8 @@ pub struct Settings {
     pub cors_origins: Vec<String>,
     /// How long a drain may take.
     pub drain_ms: u64,
+    /// What the gate does while a room cannot be asked.
+    pub degraded: Degraded,
     /// How often one may ask.
     pub limits: limit::Settings,
     /// The certificate; empty: no TLS.
@@ -60,6 +63,16 @@ pub struct Settings {
     pub challenge: Challenging,
     /// Whose accounts have one place each.
     pub seller: seller::Settings,
+}
+
+/// What the gate does with a good ticket while the room cannot be asked whether it is still live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Degraded {
+    /// It lets nobody pass: 503.
+    Closed,
+    /// It lets pass until `exp`. Who was revoked or has bought passes as well.
+    Signature,
 }
 
 /// `[gateway.tls]`: both files, or neither.
@@ -124,27 +137,13 @@ impl Challenging {
     /// # Errors
     /// A sentence that names key and value.
     pub fn check(&self) -> Result<(), String> {
-        let (least, most) = (self.level_min, self.level_max);
-        if most < least || LEVEL_MAX < most {
-            return Err(format!(
-                "challenge.level_min ({least}) must be at most challenge.level_max ({most}), and that \
-                 at most {LEVEL_MAX}"
-            ));
-        }
-        if !ANSWER_MS.contains(&self.answer_ms) {
-            let (ms, least, most) = (self.answer_ms, ANSWER_MS.start(), ANSWER_MS.end());
-            return Err(format!(
-                "challenge.answer_ms ({ms}) must be {least} to {most}"
-            ));
-        }
-        if self.answer_ms < self.wait_ms {
-            let (wait, answer) = (self.wait_ms, self.answer_ms);
-            return Err(format!(
-                "challenge.wait_ms ({wait}) must be at most challenge.answer_ms ({answer}), which a \
-                 reader then has to press the button"
-            ));
-        }
-        Ok(())
+        within("challenge.level_min", self.level_min, &(0..=LEVEL_MAX))?;
+        let harder = self.level_min..=LEVEL_MAX;
+        within("challenge.level_max", self.level_max, &harder)?;
+        within("challenge.answer_ms", self.answer_ms, &ANSWER_MS)?;
+        // Whoever has waited then has to press the button before the answer is too old.
+        let wait = CHALLENGE_WAIT_MS_MIN..=self.answer_ms;
+        within("challenge.wait_ms", self.wait_ms, &wait)
     }
 
     /// How hard a challenge is for a prefix that has used up so much, in thousandths.
@@ -175,6 +174,7 @@ impl Default for Settings {
             forward_body_bytes_max: 1_048_576,
             cors_origins: Vec::new(),
             drain_ms: 10_000,
+            degraded: Degraded::Closed,
             limits: limit::Settings::default(),
             tls: TlsFiles::default(),
             challenge: Challenging::default(),
@@ -214,28 +214,28 @@ mod tests {
                     level_max: 5,
                     ..good
                 },
-                "challenge.level_min (6)",
+                "challenge.level_max (5) must be between 6 and 7",
             ),
             (
                 Challenging {
                     level_max: 8,
                     ..good
                 },
-                "challenge.level_min (2)",
+                "challenge.level_max (8) must be between 2 and 7",
             ),
             (
                 Challenging {
                     answer_ms: 10,
                     ..good
                 },
-                "challenge.answer_ms (10)",
+                "challenge.answer_ms (10) must be between 10000 and 3600000",
             ),
             (
                 Challenging {
                     wait_ms: 130_000,
                     ..good
                 },
-                "challenge.wait_ms (130000)",
+                "challenge.wait_ms (130000) must be between 1000 and 120000",
             ),
         ] {
             let says = settings.check().unwrap_err();

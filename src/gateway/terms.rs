@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use crate::base::limits::{AT_ONCE_MAX, CHECK_DEADLINE_MS, LIMIT_MAX, WAIT_MS_MAX};
-use crate::gateway::rules::bounded;
+use crate::base::bound::{within, within_or};
+use crate::base::limits::{
+    AT_ONCE_MAX, CHECK_DEADLINE_MS, FORWARD_BODY_BYTES_MAX, LIMIT_MAX, WAIT_MS_MAX,
+};
 use crate::gateway::settings::Settings;
 use crate::gateway::upstreams::Route;
 use crate::http::patience::Patience;
@@ -31,26 +33,7 @@ impl Terms {
     /// # Errors
     /// The rule that it breaks.
     pub(crate) fn of(route: &Route, settings: &Settings) -> Result<Self, String> {
-        let nothing = "nothing would pass";
-        let bounds = [
-            ("request_ms", route.request_ms, WAIT_MS_MAX),
-            ("answer_ms", route.answer_ms, WAIT_MS_MAX),
-            ("silence_ms", route.silence_ms, WAIT_MS_MAX),
-            (
-                "in_flight_max",
-                route.in_flight_max.map(|max| max as u64),
-                AT_ONCE_MAX,
-            ),
-            ("per_s", route.per_s.map(u64::from), u64::from(LIMIT_MAX)),
-            ("burst", route.burst.map(u64::from), u64::from(LIMIT_MAX)),
-        ];
-        let given = bounds
-            .into_iter()
-            .filter_map(|(key, own, most)| Some((key, own?, most, nothing)));
-        bounded(&given.collect::<Vec<_>>()).map_err(|rule| format!("has {rule}"))?;
-        if route.burst.is_some() && route.per_s.is_none() {
-            return Err("has a burst, but no per_s".to_owned());
-        }
+        check(route)?;
         let ms = |own: Option<u64>, all: u64| Duration::from_millis(own.unwrap_or(all));
         Ok(Self {
             body_bytes_max: route
@@ -82,6 +65,29 @@ impl Terms {
             ..*self
         }
     }
+}
+
+/// Whether the route's own bounds can be meant.
+fn check(route: &Route) -> Result<(), String> {
+    let nothing = "nothing would pass";
+    for (key, ms) in [
+        ("request_ms", route.request_ms),
+        ("answer_ms", route.answer_ms),
+        ("silence_ms", route.silence_ms),
+    ] {
+        within_or(key, ms.unwrap_or(1), &(1..=WAIT_MS_MAX), nothing)?;
+    }
+    let max = route.in_flight_max.unwrap_or(1);
+    within_or("in_flight_max", max, &(1..=AT_ONCE_MAX), nothing)?;
+    for (key, often) in [("per_s", route.per_s), ("burst", route.burst)] {
+        within_or(key, often.unwrap_or(1), &(1..=LIMIT_MAX), nothing)?;
+    }
+    let bytes = route.body_bytes_max.unwrap_or(0);
+    within("body_bytes_max", bytes, &(0..=FORWARD_BODY_BYTES_MAX))?;
+    if route.burst.is_some() && route.per_s.is_none() {
+        return Err("has a burst, but no per_s".to_owned());
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -119,28 +125,35 @@ mod tests {
                     answer_ms: none,
                     ..plain()
                 },
-                "answer_ms = 0",
+                "answer_ms (0) must be between 1 and 86400000, or nothing",
             ),
             (
                 Route {
                     silence_ms: none,
                     ..plain()
                 },
-                "silence_ms = 0",
+                "silence_ms (0) must be between 1 and 86400000, or nothing",
             ),
             (
                 Route {
                     in_flight_max: Some(0),
                     ..plain()
                 },
-                "in_flight_max = 0",
+                "in_flight_max (0) must be between 1 and 100000000, or nothing",
             ),
             (
                 Route {
                     per_s: Some(0),
                     ..plain()
                 },
-                "per_s = 0",
+                "per_s (0) must be between 1 and 1000000, or nothing",
+            ),
+            (
+                Route {
+                    body_bytes_max: Some(u64::MAX),
+                    ..plain()
+                },
+                "body_bytes_max (18446744073709551615) must be between 0 and 1099511627776",
             ),
             (
                 Route {

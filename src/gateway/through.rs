@@ -15,7 +15,8 @@ use crate::gateway::{Gateway, GatewayState, follow_up};
 use crate::http::patience::Patience;
 use crate::http::problem::Problem;
 
-/// Forwards what has passed the gate of its upstream. Where the room is off, every answer says so.
+/// Forwards what has passed the gate of its upstream. Where it passed because the room is off, the answer
+/// says so, even if the room is on again by then.
 pub(crate) async fn through(
     State(gateway): State<GatewayState>,
     request: Request,
@@ -33,14 +34,16 @@ pub(crate) async fn through(
         gateway.ways[matched.route].terms.grant(patience);
     }
     let show = matched.show.as_ref();
-    let passage = gate::pass(&gateway, matched.access, show, request.headers()).await;
-    let is_open = matched.access == Access::Open; // then the gate has asked no board
-    let is_off = matches!(passage, Ok(Passage::Off(_)))
-        || is_open && show.is_some_and(|show| gateway.boards.is_off(show));
-    let answered = match passage.map(Passage::entrant) {
+    let mut passage = gate::pass(&gateway, matched.access, show, request.headers()).await;
+    let is_off = matches!(passage, Ok(Passage::Off(_)));
+    let renewal = passage.as_mut().ok().and_then(Passage::renewal);
+    let mut answered = match passage.map(Passage::entrant) {
         Ok(entrant) => onward(&gateway, &matched, entrant, request).await,
         Err(problem) => to_the_room(&matched, &request, problem),
     };
+    if let (Ok(answer), Some(ticket), Some(show)) = (&mut answered, renewal, show) {
+        gate::hand_over(&gateway, show, &ticket, answer);
+    }
     match is_off {
         true => Ok(([(gate::ROOM, gate::OFF)], answered).into_response()),
         false => answered,
@@ -74,7 +77,7 @@ fn leads_nowhere(none: NoRoute) -> Problem {
     match none {
         NoRoute::BadPath => entry::bad_path(),
         NoRoute::NotFound => Problem::not_found("not-found", "There is nothing here."),
-        NoRoute::Method => entry::no_such_method(),
+        NoRoute::Method => Problem::no_such_method(),
     }
 }
 

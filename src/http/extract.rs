@@ -51,11 +51,19 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
     }
 }
 
+/// The media type of a body without its parameters, as it was written.
+///
+/// # Errors
+/// 400 where two are named, or one that is not visible ASCII.
+pub fn media_type(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let said = single(headers, CONTENT_TYPE.as_str())?;
+    Ok(said.map(|said| said.split(';').next().unwrap_or_default().trim()))
+}
+
 /// Whether a request says once that its body is JSON.
 pub fn is_json(headers: &HeaderMap) -> bool {
-    let kind = single(headers, CONTENT_TYPE.as_str()).ok().flatten();
-    let essence = kind.and_then(|kind| kind.split(';').next());
-    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+    let kind = media_type(headers).ok().flatten();
+    kind.is_some_and(|kind| kind.eq_ignore_ascii_case("application/json"))
 }
 
 /// Why a body could not be read, as a problem: 413, 408 or 400.
@@ -104,6 +112,23 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Path<T>
         let path = axum::extract::Path::from_request_parts(parts, state).await;
         path.map(|axum::extract::Path(path)| Self(path))
             .map_err(|_| Problem::bad_request("bad-id", "An identifier is malformed."))
+    }
+}
+
+/// The query of a request, read into a type of ours.
+#[derive(Debug)]
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
+        let query = axum::extract::Query::try_from_uri(&parts.uri);
+        query
+            .map(|axum::extract::Query(query)| Self(query))
+            .map_err(|_| {
+                Problem::bad_request("bad-request", "The query is not what this route takes.")
+            })
     }
 }
 

@@ -68,6 +68,15 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, word, title)
     }
 
+    /// 405.
+    pub fn no_such_method() -> Self {
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "no-such-method",
+            "That cannot be done here.",
+        )
+    }
+
     /// 409: well-formed, but not in this state.
     pub fn conflict(word: &'static str, title: &'static str) -> Self {
         Self::new(StatusCode::CONFLICT, word, title)

@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use crate::base::limits::{JOIN_FAR, LIMIT_MAX};
+use crate::base::bound::{within, within_or};
+use crate::base::limits::{JOIN_FAR, LIMIT_MAX, STRANGERS_MAX};
 
 /// So many a second on average, and so many at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -83,37 +84,30 @@ impl Settings {
             ("fan", self.fan),
             ("gated", self.gated),
         ] {
-            let Limit { per_s, burst } = limit;
-            if per_s == 0 || burst == 0 {
-                return Err(format!(
-                    "limits.{key} must have per_s and burst of at least 1"
-                ));
-            }
-            if LIMIT_MAX < per_s || LIMIT_MAX < burst {
-                return Err(format!(
-                    "limits.{key}: per_s ({per_s}) and burst ({burst}) must be at most {LIMIT_MAX}"
-                ));
+            for (part, often) in [("per_s", limit.per_s), ("burst", limit.burst)] {
+                let key = format!("limits.{key}.{part}");
+                within_or(&key, often, &(1..=LIMIT_MAX), "nothing would pass")?;
             }
         }
-        let ladder = [self.join, self.join_56, self.join_48];
-        for (pair, key) in ladder.windows(2).zip(["join_56", "join_48"]) {
-            if pair[1].per_s < pair[0].per_s || pair[1].burst < pair[0].burst {
-                return Err(format!(
-                    "limits.{key} must be at least as high as that of the narrower prefix in it"
-                ));
+        let ladder = [
+            ("join", self.join),
+            ("join_56", self.join_56),
+            ("join_48", self.join_48),
+        ];
+        for pair in ladder.windows(2) {
+            // The wider prefix would refuse what the narrower one in it is allowed.
+            let ((_, narrow), (key, wide)) = (pair[0], pair[1]);
+            for (part, least, often) in [
+                ("per_s", narrow.per_s, wide.per_s),
+                ("burst", narrow.burst, wide.burst),
+            ] {
+                let key = format!("limits.{key}.{part}");
+                within(&key, often, &(least..=LIMIT_MAX))?;
             }
         }
-        if !JOIN_FAR.contains(&self.join_far) {
-            let (far, least, most) = (self.join_far, JOIN_FAR.start(), JOIN_FAR.end());
-            return Err(format!("limits.join_far ({far}) must be {least} to {most}"));
-        }
-        if !(1..=self.join_far).contains(&self.join_wait) {
-            let (wait, far) = (self.join_wait, self.join_far);
-            return Err(format!(
-                "limits.join_wait ({wait}) must be 1 to limits.join_far ({far})"
-            ));
-        }
-        Ok(())
+        within("limits.join_far", self.join_far, &JOIN_FAR)?;
+        within("limits.join_wait", self.join_wait, &(1..=self.join_far))?;
+        within("limits.strangers_max", self.strangers_max, &STRANGERS_MAX)
     }
 }
 
@@ -132,42 +126,42 @@ mod tests {
                     fan: limit(0, 5),
                     ..good
                 },
-                "limits.fan",
+                "limits.fan.per_s (0) must be between 1 and 1000000, or nothing",
             ),
             (
                 Settings {
                     show: limit(5, 0),
                     ..good
                 },
-                "limits.show",
+                "limits.show.burst (0) must be between 1 and 1000000, or nothing",
             ),
             (
                 Settings {
                     join: limit(u32::MAX, 5),
                     ..good
                 },
-                "limits.join:",
+                "limits.join.per_s (4294967295) must be between 1 and 1000000",
             ),
             (
                 Settings {
                     join: limit(50, 60),
                     ..good
                 },
-                "limits.join_56",
+                "limits.join_56.per_s (40) must be between 50 and 1000000",
             ),
             (
                 Settings {
                     join_48: limit(160, 10),
                     ..good
                 },
-                "limits.join_48",
+                "limits.join_48.burst (10) must be between 240 and 1000000",
             ),
             (
                 Settings {
                     join_far: 1,
                     ..good
                 },
-                "limits.join_far (1)",
+                "limits.join_far (1) must be between 2 and 1000",
             ),
             (
                 Settings {
@@ -181,11 +175,20 @@ mod tests {
                     join_wait: 21,
                     ..good
                 },
-                "limits.join_wait (21)",
+                "limits.join_wait (21) must be between 1 and 20",
             ),
         ] {
             let says = settings.check().unwrap_err();
             assert!(says.starts_with(names), "{says}");
         }
+    }
+    #[test]
+    fn somebody_must_be_counted() {
+        let settings = Settings {
+            strangers_max: 0,
+            ..Settings::default()
+        };
+        let says = "limits.strangers_max (0) must be between 1000 and 100000000";
+        assert_eq!(settings.check(), Err(says.to_owned()));
     }
 }

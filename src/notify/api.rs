@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
 use crate::base::time::Timestamp;
-use crate::http::extract::Path;
+use crate::http::extract::{Path, Query};
 use crate::http::problem::Problem;
 use crate::log::LogError;
 use crate::log::inbox::{DeadLetter, Inbox};

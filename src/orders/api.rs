@@ -38,7 +38,7 @@ pub(super) fn router(orders: Orders) -> Router {
         .route("/v1/shows/{show}/orders/{order}", get(show_order))
         .route("/v1/shows/{show}/orders/{order}/payment", post(pay))
         .fallback(no_such_route)
-        .method_not_allowed_fallback(no_such_method)
+        .method_not_allowed_fallback(async || Problem::no_such_method())
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX)) // of bodies that do not say how long they are
         .layer(from_fn_with_state(BODY_BYTES_MAX as u64, body_max))
         .with_state(orders)
@@ -198,14 +198,6 @@ async fn pay(
 
 async fn no_such_route() -> Problem {
     Problem::not_found("not-found", "There is nothing here.")
-}
-
-async fn no_such_method() -> Problem {
-    Problem::new(
-        StatusCode::METHOD_NOT_ALLOWED,
-        "no-such-method",
-        "This cannot be done here.",
-    )
 }
 
 /// How a request with an idempotency key starts.

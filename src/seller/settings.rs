@@ -1,15 +1,20 @@
 //! What an operator decides about the shop's accounts.
 
+use std::path::PathBuf;
+
 use serde::Deserialize;
 
-use crate::base::limits::SELLER_TURNS_MAX;
+use crate::base::bound::within;
+use crate::base::limits::{SELLER_PAUSE_MS, SELLER_TURNS_MAX, WAIT_MS_MAX};
 
 /// `[gateway.seller]`: who signs accounts.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Where the shop's JWKS is: an http or https address, or a file. Empty: there are no accounts.
+    /// Where the shop's JWKS is: an https address, or a file. Empty: there are no accounts.
     pub jwks: String,
+    /// PEM certificates to trust beside those of the machine for an https address; empty: none.
+    pub ca_file: PathBuf,
     /// Who must have issued a token; empty: whoever has the keys.
     pub issuer: String,
     /// Audiences of which a token must have one; none: the show's id.
@@ -28,6 +33,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             jwks: String::new(),
+            ca_file: PathBuf::new(),
             issuer: String::new(),
             audiences: Vec::new(),
             required: false,
@@ -47,16 +53,11 @@ impl Settings {
         if self.required && self.jwks.is_empty() {
             return Err("seller.required needs seller.jwks: without keys nobody could join".into());
         }
-        if !SELLER_TURNS_MAX.contains(&self.turns_max) {
-            let (turns, most) = (self.turns_max, SELLER_TURNS_MAX.end());
-            return Err(format!("seller.turns_max ({turns}) must be 1 to {most}"));
-        }
-        if self.keys_max_age_ms < self.refresh_ms {
-            let (age, refresh) = (self.keys_max_age_ms, self.refresh_ms);
-            return Err(format!(
-                "seller.keys_max_age_ms ({age}) must be at least seller.refresh_ms ({refresh})"
-            ));
-        }
+        within("seller.turns_max", self.turns_max, &SELLER_TURNS_MAX)?;
+        let refresh = SELLER_PAUSE_MS..=WAIT_MS_MAX;
+        within("seller.refresh_ms", self.refresh_ms, &refresh)?;
+        let age = self.refresh_ms..=WAIT_MS_MAX; // else there would be none between two readings
+        within("seller.keys_max_age_ms", self.keys_max_age_ms, &age)?;
         Ok(())
     }
 }
@@ -82,14 +83,21 @@ mod tests {
                     turns_max: 0,
                     ..good()
                 },
-                "seller.turns_max (0)",
+                "seller.turns_max (0) must be between 1 and 100",
             ),
             (
                 Settings {
                     keys_max_age_ms: 1,
                     ..good()
                 },
-                "seller.keys_max_age_ms (1)",
+                "seller.keys_max_age_ms (1) must be between 300000 and 86400000",
+            ),
+            (
+                Settings {
+                    refresh_ms: 0,
+                    ..good()
+                },
+                "seller.refresh_ms (0) must be between 5000 and 86400000",
             ),
         ] {
             let says = settings.check().unwrap_err();

@@ -1,8 +1,9 @@
 //! The shop's keys at an address.
 //!
-//! One GET, no redirects: whoever answers there is whom the operator named. Over https the machine's
-//! own authorities count.
+//! One GET, no redirects: whoever answers there is whom the operator named. Whoever could change the
+//! answer on its way could sign accounts, so it comes by https, or from this machine.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
@@ -10,42 +11,39 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Empty, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::time::timeout;
 
 use crate::base::limits::{SELLER_DEADLINE_MS, SELLER_JWKS_BYTES_MAX};
+use crate::driver::https::{Connector, connector};
 use crate::seller::Source;
 
 /// An address.
 #[derive(Debug)]
 pub struct ViaHttp {
     at: Uri,
-    client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+    client: Client<Connector, Empty<Bytes>>,
 }
 
 impl ViaHttp {
-    /// The keys at this address. Nobody is asked yet.
+    /// The keys at this address, trusting also the authorities of `ca` (PEM). Nobody is asked yet.
     ///
     /// # Errors
-    /// It is no http or https address, or the machine trusts no authority.
-    pub fn open(at: &str) -> anyhow::Result<Self> {
+    /// It is no https address, nor an http address of this machine, or `ca` holds no certificates.
+    pub fn open(at: &str, ca: Option<&[u8]>) -> anyhow::Result<Self> {
         let uri: Uri = at.parse().map_err(|_| anyhow!("it is no address"))?;
-        ensure!(uri.host().is_some(), "it names no host");
-        let provider = rustls::crypto::aws_lc_rs::default_provider();
-        let connector = HttpsConnectorBuilder::new()
-            .with_provider_and_native_roots(provider)
-            .context("reading the machine's certificates")?
-            .https_or_http()
-            .enable_http1()
-            .build();
+        let host = uri.host().context("it names no host")?;
+        ensure!(
+            uri.scheme_str() == Some("https") || is_this_machine(host),
+            "it must begin with https://, for whoever could change the keys on their way could sign \
+             accounts; http:// is for 127.0.0.1 and ::1"
+        );
         Ok(Self {
-            at: uri,
             client: Client::builder(TokioExecutor::new())
                 .pool_max_idle_per_host(0) // one question in minutes
-                .build(connector),
+                .build(connector(ca)?),
+            at: uri,
         })
     }
 
@@ -60,6 +58,11 @@ impl ViaHttp {
         let body = body.await.map_err(|error| anyhow!("its keys: {error}"))?;
         Ok(body.to_bytes().to_vec())
     }
+}
+
+fn is_this_machine(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    bare.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
 #[async_trait]

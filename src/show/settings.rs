@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::base::bound::within;
 use crate::base::limits::{
     CAPACITY_MAX, MESSAGE_BYTES_MAX, RATE_MAX, SECTION_SEATS_MAX, SECTIONS_MAX, TICKET_TTL_MS_MAX,
     WAITING_MAX_DEFAULT, WINDOW_MS_MAX,
@@ -158,53 +159,29 @@ impl Settings {
     /// # Errors
     /// The sentence.
     pub fn check(&self) -> Result<(), String> {
-        let within = |key: &str, value: u64, low: u64, high: u64| {
-            if (low..=high).contains(&value) {
-                Ok(())
-            } else {
-                Err(format!("{key} ({value}) must be between {low} and {high}"))
-            }
-        };
         if self.name.trim().is_empty() || 200 < self.name.len() {
             return Err("name must have between 1 and 200 bytes".to_owned());
         }
         if self.name.chars().any(char::is_control) {
             return Err("name must have no control characters".to_owned());
         }
-        within("window_ms", self.window_ms, 100, WINDOW_MS_MAX)?;
-        within(
-            "rate",
-            self.rate,
-            0,
-            RATE_MAX.saturating_mul(self.window_ms) / 1_000,
-        )?;
-        within("claim_ms", self.claim_ms, 1_000, TICKET_TTL_MS_MAX)?;
-        within(
-            "ticket_ttl_ms",
-            self.ticket_ttl_ms,
-            1_000,
-            self.ticket_ttl_max_ms,
-        )?;
-        within(
-            "ticket_ttl_max_ms",
-            self.ticket_ttl_max_ms,
-            1_000,
-            TICKET_TTL_MS_MAX,
-        )?;
-        within("hold_ms", self.hold_ms, 1_000, self.ticket_ttl_max_ms)?;
-        within("holds_per_ticket", u64::from(self.holds_per_ticket), 1, 10)?;
-        within("waiting_max", self.waiting_max, 1, WAITING_MAX_DEFAULT)?;
-        within("restore_per_s", self.restore_per_s, 1, 1_000_000)?;
+        within("window_ms", self.window_ms, &(100..=WINDOW_MS_MAX))?;
+        let calls_max = RATE_MAX.saturating_mul(self.window_ms);
+        within("rate", self.rate, &(0..=calls_max / 1_000))?;
+        let ttl = 1_000..=TICKET_TTL_MS_MAX;
+        within("claim_ms", self.claim_ms, &ttl)?;
+        let ttl_max = self.ticket_ttl_max_ms;
+        within("ticket_ttl_ms", self.ticket_ttl_ms, &(1_000..=ttl_max))?;
+        within("ticket_ttl_max_ms", ttl_max, &ttl)?;
+        within("hold_ms", self.hold_ms, &(1_000..=ttl_max))?;
+        within("holds_per_ticket", self.holds_per_ticket, &(1..=10))?;
+        within("waiting_max", self.waiting_max, &(1..=WAITING_MAX_DEFAULT))?;
+        within("restore_per_s", self.restore_per_s, &(1..=1_000_000))?;
         if let Some(capacity) = self.capacity {
-            within("capacity", capacity, 1, CAPACITY_MAX)?;
+            within("capacity", capacity, &(1..=CAPACITY_MAX))?;
         }
         if let Some(rate_max) = self.rate_max {
-            within(
-                "rate_max",
-                rate_max,
-                self.rate,
-                RATE_MAX.saturating_mul(self.window_ms),
-            )?;
+            within("rate_max", rate_max, &(self.rate..=calls_max))?;
         }
         self.check_schedule()?;
         draw::check(self.draw, self.beacon.as_deref())?;

@@ -75,6 +75,11 @@ impl Ticket {
             .expect("signing was tried when the key ring was checked")
     }
 
+    /// Whether this is within the time that the ticket itself says.
+    pub fn covers(&self, at: Timestamp) -> bool {
+        self.issued_at <= at && at < self.expires_at
+    }
+
     /// Checks signature, kind, issuer and show, and reads the ticket.
     ///
     /// # Errors

@@ -1,11 +1,14 @@
-//! The document of the public API: OpenAPI 3.1, written by the program and checked in.
+//! The documents of the public API and of the operators': OpenAPI 3.1, written by the program and checked in.
 //!
-//! `catraca openapi` prints it, docs/openapi.json is what it printed last, the gateway serves that file
-//! and a test holds the two equal. It speaks of the gateway's own routes and of those of the shop that
-//! comes with Catraca; what other upstreams answer is theirs.
+//! `catraca openapi` prints one, docs/openapi.json and docs/openapi-admin.json are what it printed last; each
+//! listener serves its file at /openapi.json, and a test holds them equal. The public one speaks of the
+//! gateway's own routes and of those of the shop that comes with Catraca; what other upstreams answer is
+//! theirs.
 
 pub mod bodies;
+pub mod desk;
 mod operations;
+mod operators;
 
 use utoipa::openapi::content::ContentBuilder;
 use utoipa::openapi::header::HeaderBuilder;
@@ -16,61 +19,105 @@ use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaFormat, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{
-    ComponentsBuilder, InfoBuilder, OpenApi, OpenApiBuilder, Ref, RefOr, Required, Response,
-    ResponseBuilder, SecurityRequirement,
+    Components, ComponentsBuilder, InfoBuilder, OpenApi, OpenApiBuilder, Ref, RefOr, Required,
+    Response, ResponseBuilder, SecurityRequirement,
 };
 
-use crate::app::openapi::operations::{Asker, Carries, OPERATIONS, Operation, REFUSED_ANYWHERE};
+use crate::app::openapi::operations::{Asker, Carries, Operation};
 
-/// The document as it is checked in.
-pub fn text() -> String {
-    let mut text = document()
-        .to_pretty_json()
-        .expect("a document has only text keys");
-    text.push('\n');
-    text
+/// A document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Api {
+    /// What fans ask the gateway.
+    Public,
+    /// What operators ask their own listener.
+    Operators,
 }
 
-fn document() -> OpenApi {
-    let mut paths = PathsBuilder::new();
-    for operation in OPERATIONS {
-        paths = paths.path(operation.path, item(operation));
+impl Api {
+    /// The document as it is checked in.
+    pub fn text(self) -> String {
+        let mut text = self
+            .document()
+            .to_pretty_json()
+            .expect("a document has only text keys");
+        text.push('\n');
+        text
     }
-    let info = InfoBuilder::new()
-        .title("Catraca")
-        .version("1")
-        .description(Some(
-            "A waiting room and the shop behind it: join, wait, come in, buy.",
-        ));
-    OpenApiBuilder::new()
-        .info(info)
-        .paths(paths)
-        .components(Some(components()))
-        .build()
+
+    fn document(self) -> OpenApi {
+        let mut paths = PathsBuilder::new();
+        for operation in self.operations() {
+            paths = paths.path(operation.path, item(operation, self.refused_anywhere()));
+        }
+        let (title, what) = match self {
+            Self::Public => (
+                "Catraca",
+                "A waiting room and the shop behind it: join, wait, come in, buy.",
+            ),
+            Self::Operators => (
+                "Catraca for operators",
+                "Shows and their states, journeys of orders, dead letters.",
+            ),
+        };
+        let info = InfoBuilder::new().title(title).version("1");
+        OpenApiBuilder::new()
+            .info(info.description(Some(what)))
+            .paths(paths)
+            .components(Some(match self {
+                Self::Public => public(),
+                Self::Operators => operators(),
+            }))
+            .build()
+    }
+
+    const fn operations(self) -> &'static [Operation] {
+        match self {
+            Self::Public => operations::OPERATIONS,
+            Self::Operators => operators::OPERATIONS,
+        }
+    }
+
+    const fn refused_anywhere(self) -> &'static [&'static str] {
+        match self {
+            Self::Public => operations::REFUSED_ANYWHERE,
+            Self::Operators => operators::REFUSED_ANYWHERE,
+        }
+    }
 }
 
-fn components() -> utoipa::openapi::Components {
+macro_rules! with_schemas {
+    ($builder:expr, $($name:ty),* $(,)?) => {
+        $builder$(.schema_from::<$name>())*
+    };
+}
+
+/// What both have.
+fn components() -> ComponentsBuilder {
+    let document = ObjectBuilder::new().schema_type(Type::Object);
+    let bearer = SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer));
+    let components = ComponentsBuilder::new()
+        .schema("Document", RefOr::T(Schema::Object(document.build())))
+        .security_scheme("bearer", bearer);
+    with_schemas!(
+        components,
+        bodies::Problem,
+        bodies::Money,
+        bodies::OrderStatus
+    )
+}
+
+fn public() -> Components {
     let header = |name: &str, what: &str| {
         SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::with_description(name, what)))
     };
-    macro_rules! with_schemas {
-        ($builder:expr, $($name:ident),*) => {
-            $builder$(.schema_from::<bodies::$name>())*
-        };
-    }
-    let document = ObjectBuilder::new().schema_type(Type::Object);
-    let components = ComponentsBuilder::new()
-        .schema("Document", RefOr::T(Schema::Object(document.build())))
+    let components = components()
         .security_scheme(
             "pass",
             header(
                 "X-Catraca-Pass",
                 "The pass of a join; a cookie carries it too.",
             ),
-        )
-        .security_scheme(
-            "bearer",
-            SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)),
         )
         .security_scheme(
             "ticket",
@@ -81,36 +128,61 @@ fn components() -> utoipa::openapi::Components {
         );
     with_schemas!(
         components,
-        Problem,
-        TooMany,
-        Eta,
-        Joined,
-        Status,
-        Ticket,
-        Receipt,
-        Jwks,
-        Board,
-        Gap,
-        Spread,
-        Stock,
-        Poll,
-        Money,
-        Seats,
-        HoldRequest,
-        Hold,
-        OrderRequest,
-        Customer,
-        PaymentRequest,
-        Order,
-        OrderStatus,
-        Orders
+        bodies::TooMany,
+        bodies::Eta,
+        bodies::Joined,
+        bodies::Status,
+        bodies::Ticket,
+        bodies::Receipt,
+        bodies::Jwks,
+        bodies::Board,
+        bodies::Gap,
+        bodies::Spread,
+        bodies::Stock,
+        bodies::Poll,
+        bodies::Seats,
+        bodies::HoldRequest,
+        bodies::Hold,
+        bodies::OrderRequest,
+        bodies::Customer,
+        bodies::PaymentRequest,
+        bodies::Order,
+        bodies::Orders,
     )
     .build()
 }
 
-fn item(operation: &Operation) -> PathItem {
+fn operators() -> Components {
+    with_schemas!(
+        components(),
+        desk::Shows,
+        desk::Show,
+        desk::ShowSettings,
+        desk::Section,
+        desk::ShowChange,
+        desk::Room,
+        desk::RoomStock,
+        desk::Draw,
+        desk::BeaconRequest,
+        desk::CancelRequest,
+        desk::RevokeRequest,
+        desk::Revoked,
+        desk::Cancellation,
+        desk::Availability,
+        desk::Sales,
+        desk::Journey,
+        desk::DeadLetters,
+        desk::DeadLetter,
+        desk::Replayed,
+    )
+    .build()
+}
+
+fn item(operation: &Operation, refused_anywhere: &[&str]) -> PathItem {
     let method = match operation.method {
         "POST" => HttpMethod::Post,
+        "PUT" => HttpMethod::Put,
+        "PATCH" => HttpMethod::Patch,
         "DELETE" => HttpMethod::Delete,
         _ => HttpMethod::Get,
     };
@@ -135,7 +207,7 @@ fn item(operation: &Operation) -> PathItem {
     for (status, carries) in operation.answers {
         built = built.response(*status, answer(status, *carries));
     }
-    for status in REFUSED_ANYWHERE.iter().chain(operation.refuses) {
+    for status in refused_anywhere.iter().chain(operation.refuses) {
         built = built.response(*status, refusal(status));
     }
     for requirement in security(operation.asker) {
@@ -151,8 +223,16 @@ fn placeholders(path: &str) -> impl Iterator<Item = &str> {
 
 fn in_path(name: &str) -> Parameter {
     let text = ObjectBuilder::new().schema_type(Type::String);
-    let example = (name == "show").then(|| "stadium-show".into());
+    let example = match name {
+        "show" => Some("stadium-show".into()),
+        "verb" => Some("open".into()),
+        _ => None,
+    };
     let text = match name {
+        "verb" => text.enum_values(Some(["open", "pause", "resume", "close", "off"])),
+        "id" => ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .minimum(Some(0)),
         "show" => text.pattern(Some("^[a-z0-9]([a-z0-9-]{0,62})$")),
         "hold" | "order" => text.format(Some(SchemaFormat::Custom("uuid".to_owned()))),
         _ => text,
@@ -262,5 +342,6 @@ fn security(asker: Asker) -> Vec<SecurityRequirement> {
         Asker::Anybody => Vec::new(),
         Asker::Fan => vec![pass(), SecurityRequirement::new("bearer", none)],
         Asker::Entrant => vec![pass().add("ticket", none)],
+        Asker::Operator => vec![SecurityRequirement::new("bearer", none)],
     }
 }

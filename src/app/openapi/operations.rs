@@ -20,6 +20,8 @@ pub(super) enum Asker {
     Fan,
     /// Whoever shows a pass and a live ticket.
     Entrant,
+    /// Whoever shows an operator's token.
+    Operator,
 }
 
 /// A header that a request may carry.
@@ -73,7 +75,7 @@ pub(super) struct Operation {
     pub(super) refuses: &'static [&'static str],
 }
 
-const fn ask(
+pub(super) const fn ask(
     method: &'static str,
     path: &'static str,
     id: &'static str,
@@ -95,27 +97,27 @@ const fn ask(
 }
 
 impl Operation {
-    const fn query(mut self, name: &'static str, what: &'static str) -> Self {
+    pub(super) const fn query(mut self, name: &'static str, what: &'static str) -> Self {
         self.query = Some((name, what));
         self
     }
 
-    const fn headers(mut self, headers: &'static [Header]) -> Self {
+    pub(super) const fn headers(mut self, headers: &'static [Header]) -> Self {
         self.headers = headers;
         self
     }
 
-    const fn takes(mut self, body: &'static str) -> Self {
+    pub(super) const fn takes(mut self, body: &'static str) -> Self {
         self.takes = Some(body);
         self
     }
 
-    const fn answers(mut self, answers: &'static [(&'static str, Carries)]) -> Self {
+    pub(super) const fn answers(mut self, answers: &'static [(&'static str, Carries)]) -> Self {
         self.answers = answers;
         self
     }
 
-    const fn refuses(mut self, statuses: &'static [&'static str]) -> Self {
+    pub(super) const fn refuses(mut self, statuses: &'static [&'static str]) -> Self {
         self.refuses = statuses;
         self
     }

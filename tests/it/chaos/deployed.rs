@@ -5,9 +5,10 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
+
+use crate::support::authority::Authority;
 
 /// Who has a line in `users.acl`, and the word that its hash takes the place of.
 const USERS: [(&str, &str); 6] = [
@@ -85,17 +86,10 @@ impl Deployed {
     /// Makes a certificate for this machine in files of this name, signed by an authority of the
     /// name's own: the paths of authority, certificate and key.
     pub(crate) fn certificate(&self, name: &str) -> [String; 3] {
-        let authority_key = KeyPair::generate().unwrap();
-        let mut authority = CertificateParams::new(Vec::new()).unwrap();
-        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let trusted = authority.self_signed(&authority_key).unwrap().pem();
-        let issuer = Issuer::new(authority, authority_key);
-        let key = KeyPair::generate().unwrap();
-        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let server = CertificateParams::new(names).unwrap();
-        let server = server.signed_by(&key, &issuer).unwrap().pem();
+        let authority = Authority::new();
+        let server = authority.certify(&["localhost", "127.0.0.1"]);
         let files = ["ca", "cert", "key"].map(|part| self.file(&format!("{name}-{part}.pem")));
-        for (file, text) in files.iter().zip([trusted, server, key.serialize_pem()]) {
+        for (file, text) in files.iter().zip([authority.pem, server.cert, server.key]) {
             fs::write(file, text).unwrap();
         }
         files

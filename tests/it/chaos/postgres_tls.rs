@@ -7,8 +7,8 @@ use std::path::Path;
 use catraca::driver::postgres::Postgres;
 use catraca::driver::schema::POSTGRES;
 use catraca::driver::sql::SqlError;
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
+use crate::support::authority::Authority;
 use crate::support::chain;
 use crate::support::postgres::{Server, database, give, open_folder};
 use crate::support::process::run_in;
@@ -16,19 +16,12 @@ use crate::support::process::run_in;
 /// Makes a certificate for `localhost` in files of the server's user, signed by an authority in
 /// `ca.pem`; another authority, which has signed nothing, is in `other.pem`.
 fn certify(folder: &Path) {
-    let authority = |file: &str| {
-        let key = KeyPair::generate().unwrap();
-        let mut authority = CertificateParams::new(Vec::new()).unwrap();
-        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let trusted = authority.self_signed(&key).unwrap().pem();
-        fs::write(folder.join(file), trusted).unwrap();
-        Issuer::new(authority, key)
-    };
-    let (issuer, _other) = (authority("ca.pem"), authority("other.pem"));
-    let key = KeyPair::generate().unwrap();
-    let server = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-    let server = server.signed_by(&key, &issuer).unwrap().pem();
-    for (file, text) in [("cert.pem", server), ("key.pem", key.serialize_pem())] {
+    let (authority, other) = (Authority::new(), Authority::new());
+    for (file, text) in [("ca.pem", &authority.pem), ("other.pem", &other.pem)] {
+        fs::write(folder.join(file), text).unwrap();
+    }
+    let server = authority.certify(&["localhost"]);
+    for (file, text) in [("cert.pem", server.cert), ("key.pem", server.key)] {
         let file = folder.join(file);
         fs::write(&file, text).unwrap();
         fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();

@@ -289,6 +289,7 @@ async fn what_was_sold_keeps_its_currency_and_something_stays_for_sale(world: Wo
     }
 }
 
+/// Row 103 of the hostile catalogue: changes at once, each applied to what the others wrote.
 async fn twenty_operators_at_once_all_get_their_change(world: World) {
     let made = world.ask("admin", "PUT /admin/v1/shows/s", None, settings());
     assert_eq!(made.await.0, StatusCode::CREATED);
@@ -305,6 +306,7 @@ async fn twenty_operators_at_once_all_get_their_change(world: World) {
     assert_eq!(etag.as_deref(), Some("\"21\""));
 }
 
+/// Row 105 of the hostile catalogue: what nothing undoes is said twice.
 async fn a_show_is_cancelled_by_an_admin_who_means_it(world: World) {
     let made = world.ask("admin", "PUT /admin/v1/shows/s", None, settings());
     assert_eq!(made.await.0, StatusCode::CREATED);

@@ -178,6 +178,7 @@ async fn a_hold_ends_once_however_often_it_is_ended(home: Home) {
     shop.audit(4).await;
 }
 
+/// Row 119 of the hostile catalogue: of an order and the end of its hold one wins.
 async fn an_order_races_the_end_of_its_hold_and_the_next_buyer(home: Home) {
     let shop = Shop::open(&home, &[("B", 1, true)]).await;
     for round in 0..60 {

@@ -163,6 +163,7 @@ async fn open_transactions(shop: &Shop) -> i64 {
     }
 }
 
+/// Row 120 of the hostile catalogue: clients that go at any byte, of the request or of the answer.
 async fn whoever_hangs_up_has_all_or_nothing(home: Home) {
     let count = env::var(COUNT).map_or(SHORT, |count| count.parse().unwrap());
     let seats = 2 * (count + 1);

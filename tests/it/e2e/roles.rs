@@ -118,6 +118,8 @@ async fn a_role_alone_needs_a_room_and_a_secret_that_others_have() {
     }
 }
 
+/// Rows 106 and 107 of the hostile catalogue: rings and lists of networks that cannot be meant are among
+/// them.
 #[tokio::test]
 async fn a_gateway_that_cannot_be_meant_is_refused_before_it_listens() {
     let shop = "[upstreams.shop]\nurl = \"http://127.0.0.1:1\"\ngate = \"ticket\"\n[[routes]]\nmethods = [\"GET\"]\n\
@@ -125,15 +127,43 @@ async fn a_gateway_that_cannot_be_meant_is_refused_before_it_listens() {
     for (text, says) in [
         (
             "[gateway]\nin_flight_max = 0\n".to_owned(),
-            "gateway.in_flight_max = 0: nothing would be answered",
+            "gateway.in_flight_max (0) must be between 1 and 100000000, or nothing would be answered",
         ),
         (
             "[gateway]\nstall_ms = 0\n".to_owned(),
-            "gateway.stall_ms = 0: every reader would be too slow",
+            "gateway.stall_ms (0) must be between 1 and 86400000, or every reader would be too slow",
         ),
         (
             "[gateway.limits]\njoin_far = 1\n".to_owned(),
             "gateway.limits.join_far (1) must be",
+        ),
+        (
+            "[gateway.limits]\nstrangers_max = 0\n".to_owned(),
+            "gateway.limits.strangers_max (0) must be between 1000 and 100000000",
+        ),
+        (
+            "[gateway.seller]\nrefresh_ms = 0\n".to_owned(),
+            "gateway.seller.refresh_ms (0) must be between 5000 and 86400000",
+        ),
+        (
+            "[gateway.seller]\njwks = \"http://shop.example/jwks\"\n".to_owned(),
+            "gateway.seller.jwks (http://shop.example/jwks): it must begin with https://",
+        ),
+        (
+            "[gateway]\ntrusted_proxies = [\"10.0.0.0/33\"]\n".to_owned(),
+            "key gateway.trusted_proxies",
+        ),
+        (
+            "[keys]\nsecret = \"short\"\n".to_owned(),
+            "keys.secret has 5 bytes; it must have at least 32",
+        ),
+        (
+            "[keys]\nactive = \"k1\"\naccepted = [\"k1\"]\n".to_owned(),
+            "key label \"k1\" is given twice",
+        ),
+        (
+            "[keys]\nactive = \"\"\n".to_owned(),
+            "key label \"\" must be 1 to 32 of",
         ),
         (
             format!("{shop}\"/buy\""),
@@ -141,7 +171,7 @@ async fn a_gateway_that_cannot_be_meant_is_refused_before_it_listens() {
         ),
         (
             format!("{shop}\"/{{show}}/buy\"\nanswer_ms = 0"),
-            "route \"/{show}/buy\" has answer_ms = 0: nothing would pass",
+            "route \"/{show}/buy\" answer_ms (0) must be between 1 and 86400000, or nothing would pass",
         ),
     ] {
         let folder = tempfile::tempdir().unwrap();

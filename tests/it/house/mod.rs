@@ -4,6 +4,7 @@
 //! then names the file and line to open. Each checker is a plain function from sources to findings,
 //! and has a test of its own on a small bad sample, so that none of them can fall asleep.
 
+mod catalogue;
 mod corpus;
 mod docs;
 mod guarantees;

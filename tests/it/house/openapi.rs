@@ -1,17 +1,35 @@
-//! The document of the public API is what the program prints, and tells every route that there is.
+//! The documents of both APIs are what the program prints, and tell every route that there is.
 
 use std::collections::BTreeSet;
 use std::fs;
 
-use catraca::app::openapi;
+use catraca::app::openapi::Api;
 use serde_json::Value;
 
 use crate::house::root;
 use crate::house::source::is_word;
 
-const PAGE: &str = "docs/openapi.json";
-/// Where fans' routes are made: the gateway's own, and those of the shop behind it.
-const ROUTERS: [&str; 2] = ["src/gateway/mod.rs", "src/orders/api.rs"];
+/// A document, where it is kept, and where its routes are made. Fans' are the gateway's own, and those of
+/// the shop behind it. What probes and scrapers ask is in docs/metrics.md.
+const DOCUMENTS: [(Api, &str, &[&str]); 2] = [
+    (
+        Api::Public,
+        "docs/openapi.json",
+        &["src/gateway/mod.rs", "src/orders/api.rs"],
+    ),
+    (
+        Api::Operators,
+        "docs/openapi-admin.json",
+        &[
+            "src/admin/mod.rs",
+            "src/notify/api.rs",
+            "src/orders/operate.rs",
+            "src/search/api.rs",
+            "src/journey/api.rs",
+            "src/analytics/api.rs",
+        ],
+    ),
+];
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
 /// `get /w/{show}`.
@@ -53,23 +71,27 @@ fn told(document: &str) -> Routes {
 
 #[test]
 fn the_document_is_what_the_program_prints() {
-    let kept = fs::read_to_string(root().join(PAGE)).unwrap();
-    assert!(kept == openapi::text(), "{PAGE} is old: ./dev openapi");
+    for (api, page, _) in DOCUMENTS {
+        let kept = fs::read_to_string(root().join(page)).unwrap();
+        assert!(kept == api.text(), "{page} is old: ./dev openapi");
+    }
 }
 
 #[test]
 fn every_route_is_told_and_every_told_one_is_there() {
-    let mut routes = Routes::new();
-    for router in ROUTERS {
-        routes.extend(made(&fs::read_to_string(root().join(router)).unwrap()));
+    for (api, page, routers) in DOCUMENTS {
+        let mut routes = Routes::new();
+        for router in routers {
+            routes.extend(made(&fs::read_to_string(root().join(router)).unwrap()));
+        }
+        let told = told(&api.text());
+        let missing: Vec<_> = routes.difference(&told).collect();
+        let in_vain: Vec<_> = told.difference(&routes).collect();
+        assert!(
+            missing.is_empty() && in_vain.is_empty(),
+            "{page} lacks {missing:#?} and has in vain {in_vain:#?}"
+        );
     }
-    let told = told(&openapi::text());
-    let missing: Vec<_> = routes.difference(&told).collect();
-    let in_vain: Vec<_> = told.difference(&routes).collect();
-    assert!(
-        missing.is_empty() && in_vain.is_empty(),
-        "src/app/openapi/operations.rs lacks {missing:#?} and has in vain {in_vain:#?}"
-    );
 }
 
 /// Headers that our own handlers read beside credentials, and the operations that tell them.
@@ -85,7 +107,7 @@ const READ: [(&str, &str, &[&str]); 3] = [
 
 #[test]
 fn headers_that_are_read_are_told_and_so_is_how_long_to_wait() {
-    let document: Value = serde_json::from_str(&openapi::text()).unwrap();
+    let document: Value = serde_json::from_str(&Api::Public.text()).unwrap();
     let paths = document["paths"].as_object().unwrap();
     let operations = || {
         paths

@@ -16,7 +16,10 @@ type Row = (u16, String, String);
 
 /// All that the sources make with a constructor of [`Problem`] and a word that stands there.
 fn made(sources: &[Source]) -> BTreeSet<Row> {
-    let mut rows = BTreeSet::from([row(&Problem::no_ticket(), "ticket-required", "")]);
+    let mut rows = BTreeSet::from([
+        row(&Problem::no_ticket(), "ticket-required", ""),
+        row(&Problem::no_such_method(), "no-such-method", ""),
+    ]);
     for source in sources {
         if source.path == "src/http/problem.rs" {
             continue; // its words are arguments

@@ -70,7 +70,13 @@ impl Browser {
         assert!(status.success() && file.is_file(), "no picture of {url}");
     }
 
-    fn command(&self) -> Command {
+    /// A file among the browser's own, gone with it.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.profile.path().join(name)
+    }
+
+    /// The browser without a page.
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command
             .args([

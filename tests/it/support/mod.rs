@@ -1,5 +1,6 @@
 //! What several chapters need.
 
+pub(crate) mod authority;
 pub(crate) mod bent_log;
 pub(crate) mod bent_room;
 pub(crate) mod bent_shop;
@@ -17,6 +18,7 @@ pub(crate) mod sale;
 pub(crate) mod signpost;
 pub(crate) mod small_disk;
 pub(crate) mod smtp;
+pub(crate) mod tab;
 pub(crate) mod visitor;
 
 use std::future::Future;

@@ -252,7 +252,7 @@ async fn keys_come_from_a_file_or_an_address() {
             axum::routing::get(async || axum::response::Redirect::to("/jwks")),
         );
     tokio::spawn(async move { axum::serve(listener, shop).await });
-    let at = |path: &str| ViaHttp::open(&format!("http://{address}/{path}")).unwrap();
+    let at = |path: &str| ViaHttp::open(&format!("http://{address}/{path}"), None).unwrap();
     let sources: [(Arc<dyn Source>, u16); 5] = [
         (Arc::new(InFile(file)), 201),
         (Arc::new(at("jwks")), 201),

@@ -16,14 +16,14 @@ use crate::support::need::PYTHON;
 const SECRET: &str = "shared with the shop";
 
 /// A running example, gone with the value.
-struct Shop {
+pub(super) struct Shop {
     child: Child,
     address: String,
 }
 
 impl Shop {
     /// `None` where there is no Python and may be none.
-    fn open() -> Option<Self> {
+    pub(super) fn open() -> Option<Self> {
         let program = PYTHON.find()?;
         let mut child = Command::new(program)
             .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/plain_shop.py"))
@@ -39,7 +39,7 @@ impl Shop {
     }
 
     /// A gateway before it: everything needs a ticket but the style sheet.
-    async fn gated(&self) -> Door {
+    pub(super) async fn gated(&self) -> Door {
         let url = format!("http://{}", self.address).parse().unwrap();
         let upstream = Upstream {
             show: Some(show()),

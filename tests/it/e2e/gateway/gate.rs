@@ -3,10 +3,12 @@
 use std::time::{Duration, Instant};
 
 use catraca::base::ids::{Edition, Generation, Number, TicketId};
+use catraca::base::time::Clock;
+use catraca::limit::Limit;
 use catraca::room::model::command::{AfterRevoke, RoomState};
 use catraca::token::ticket::Ticket;
 
-use crate::e2e::gateway::door::{Ana, Answer, Door, show};
+use crate::e2e::gateway::door::{Ana, Answer, Door, PATIENCE, Plan, show};
 use crate::model::world::at;
 
 const ORDERS: &str = "/v1/shows/gala/orders";
@@ -252,6 +254,8 @@ async fn off_means_no_gate_and_says_so() {
         ("GET /w/gala/place", "off"),
         ("GET /about", "off"),
         ("GET /shop/seats", "off"),
+        ("PUT /shop/seats", "off"),
+        ("OPTIONS /shop/seats", "off"),
         ("GET /static/x", ""),
         ("GET /v1/shows/other/board", ""),
         ("GET /w/assets/none", ""),
@@ -261,9 +265,89 @@ async fn off_means_no_gate_and_says_so() {
         let answer = door.ask(method, path, &[], "").await;
         assert_eq!(answer.header("catraca-room"), says, "{line}");
     }
+    let stranger = [("origin", "http://evil.example")];
+    let refused = door.ask("POST", "/shop/seats", &stranger, "").await;
+    assert_eq!(
+        (refused.status, refused.header("catraca-room")),
+        (403, "off")
+    );
     door.turn(10, RoomState::Open).await;
     let status = door.status(&ana.pass).await;
     assert_eq!((status.status, status.header("catraca-room")), (200, ""));
     let gated = door.ask("POST", ORDERS, &[], "{}").await;
     assert_eq!((gated.status, gated.header("catraca-room")), (401, ""));
+}
+
+#[tokio::test]
+async fn who_asks_too_often_is_told_that_a_room_is_off_too() {
+    let mut plan = Plan::default();
+    plan.settings.limits.anything = Limit { per_s: 1, burst: 1 };
+    let door = Door::planned(plan).await;
+    door.turn(9, RoomState::Off).await;
+    for (path, says) in [("/shop/seats", "off"), ("/static/x", "")] {
+        let refused = async {
+            loop {
+                let answer = door.get(path, &[]).await;
+                if answer.status == 429 {
+                    return answer;
+                }
+            }
+        };
+        let refused = tokio::time::timeout(PATIENCE, refused).await;
+        assert_eq!(refused.unwrap().header("catraca-room"), says, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn whoever_was_extended_is_handed_a_ticket_with_the_new_time() {
+    let door = Door::open().await;
+    let (ana, ticket) = door.admitted().await;
+    let until = door.clock.now().plus_ms(600_000);
+    door.rooms.extend(&show(), ana.fan, until).await.unwrap();
+    let early = door.get("/shop/seats", &with(&ana.pass, &ticket)).await;
+    assert_eq!(
+        (early.status, early.header("x-admission-ticket")),
+        (200, "")
+    );
+    door.clock.advance_ms(300_000);
+    door.gateway.boards().step().await.unwrap();
+    let old = Ticket::verify(&ticket, &show(), &door.keys).unwrap();
+    for path in ["/shop/seats", "/v1/shows/gala/ticket"] {
+        let answer = door.get(path, &with(&ana.pass, &ticket)).await;
+        assert_eq!(answer.status, 200, "{path}: {answer:?}");
+        let new = answer.header("x-admission-ticket");
+        let read = Ticket::verify(new, &show(), &door.keys).unwrap();
+        assert_eq!((read.fan, read.id), (old.fan, old.id), "{path}");
+        assert!(read.covers(door.clock.now()) && !old.covers(door.clock.now()));
+        assert_eq!(read.expires_at, until, "{path}");
+        let cookies = answer.headers.get_all("set-cookie").iter();
+        let ours = format!("catraca-ticket-gala={new}; ");
+        let ours = cookies.filter(|line| line.to_str().unwrap().starts_with(&ours));
+        assert_eq!(ours.count(), 1, "{path}: {answer:?}");
+        assert_eq!(answer.header("cache-control"), "no-store", "{path}");
+        let next = door.get(path, &with(&ana.pass, new)).await;
+        assert_eq!((next.status, next.header("x-admission-ticket")), (200, ""));
+    }
+}
+
+/// Row 81 of the hostile catalogue: what was let in while its ticket was live is served, however long that
+/// takes.
+#[tokio::test]
+async fn a_request_that_was_let_in_outlives_its_ticket() {
+    let mut plan = Plan::default();
+    plan.settings.upstream_ms = 20_000;
+    let door = Door::planned(plan).await;
+    let (ana, ticket) = door.admitted().await;
+    door.shop.thinks(Duration::from_millis(500));
+    let both = with(&ana.pass, &ticket);
+    let runs_out = async {
+        while door.shop.reached().is_empty() {
+            tokio::time::sleep(PATIENCE / 1_000).await;
+        }
+        door.clock.advance_ms(300_000);
+        door.gateway.boards().step().await.unwrap();
+    };
+    let (served, ()) = tokio::join!(door.ask("POST", ORDERS, &both, "{}"), runs_out);
+    assert_eq!(served.status, 200);
+    assert_eq!(door.ask("POST", ORDERS, &both, "{}").await.status, 401);
 }

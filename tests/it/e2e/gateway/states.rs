@@ -1,8 +1,10 @@
 //! What the gate does in each state of a room, and that docs/gate.md says so.
 
+use catraca::base::time::Clock;
+use catraca::gateway::settings::Degraded;
 use catraca::room::model::command::{AfterRevoke, RoomState};
 
-use crate::e2e::gateway::door::{Ana, Door, PATIENCE, show};
+use crate::e2e::gateway::door::{Ana, Door, PATIENCE, Plan, show};
 
 const ORDERS: &str = "/v1/shows/gala/orders";
 /// The lines of the page's table begin like this.
@@ -19,17 +21,28 @@ enum Room {
     OffAfterALoss,
 }
 
-const ROOMS: [(&str, Room); 10] = [
-    ("early", Room::Is(RoomState::Early)),
-    ("open", Room::Is(RoomState::Open)),
-    ("paused", Room::Is(RoomState::Paused)),
-    ("sold_out", Room::Is(RoomState::SoldOut)),
-    ("closed", Room::Is(RoomState::Closed)),
-    ("restoring", Room::Is(RoomState::Restoring)),
-    ("unfenced", Room::Unfenced),
-    ("away", Room::Away),
-    ("off", Room::Is(RoomState::Off)),
-    ("off after a loss", Room::OffAfterALoss),
+const ROOMS: [(&str, Room, Degraded); 13] = [
+    ("early", Room::Is(RoomState::Early), Degraded::Closed),
+    ("open", Room::Is(RoomState::Open), Degraded::Closed),
+    ("paused", Room::Is(RoomState::Paused), Degraded::Closed),
+    ("sold_out", Room::Is(RoomState::SoldOut), Degraded::Closed),
+    ("closed", Room::Is(RoomState::Closed), Degraded::Closed),
+    (
+        "restoring",
+        Room::Is(RoomState::Restoring),
+        Degraded::Closed,
+    ),
+    ("unfenced", Room::Unfenced, Degraded::Closed),
+    ("away", Room::Away, Degraded::Closed),
+    ("off", Room::Is(RoomState::Off), Degraded::Closed),
+    ("off after a loss", Room::OffAfterALoss, Degraded::Closed),
+    ("degraded: unfenced", Room::Unfenced, Degraded::Signature),
+    ("degraded: away", Room::Away, Degraded::Signature),
+    (
+        "degraded: off after a loss",
+        Room::OffAfterALoss,
+        Degraded::Signature,
+    ),
 ];
 
 async fn bring(door: &Door, room: Room) {
@@ -56,22 +69,33 @@ async fn bring(door: &Door, room: Room) {
     }
 }
 
-/// The status, and what the answer says of the room.
+/// The status, whether a new ticket goes with it, and what the answer says of the room.
 async fn buys(door: &Door, headers: &[(&str, &str)]) -> String {
     let answer = door.ask("POST", ORDERS, headers, "{}").await;
     if answer.status == 503 {
         assert_eq!(answer.header("retry-after"), "1");
     }
-    let said = format!("{} {}", answer.status, answer.header("catraca-room"));
+    let new = match answer.header("x-admission-ticket") {
+        "" => "",
+        _ => " new",
+    };
+    let said = format!("{}{new} {}", answer.status, answer.header("catraca-room"));
     said.trim().to_owned()
 }
 
 /// The line of the table, found out by asking. No gateway has seen these tickets before.
-async fn line(name: &str, room: Room) -> String {
-    let door = Door::open().await;
-    let expired = door.admitted().await;
+async fn line(name: &str, room: Room, degraded: Degraded) -> String {
+    let mut plan = Plan::default();
+    plan.settings.degraded = degraded;
+    let door = Door::planned(plan).await;
+    let (expired, extended) = (door.admitted().await, door.admitted().await);
     door.clock.advance_ms(APART_MS);
     door.gateway.boards().step().await.unwrap();
+    let until = door.clock.now().plus_ms(3 * APART_MS);
+    door.rooms
+        .extend(&show(), extended.0.fan, until)
+        .await
+        .unwrap();
     let (live, revoked) = (door.admitted().await, door.admitted().await);
     let out = AfterRevoke::Out;
     let fans = vec![revoked.0.fan];
@@ -80,7 +104,7 @@ async fn line(name: &str, room: Room) -> String {
     door.gateway.boards().step().await.unwrap();
     bring(&door, room).await;
     let mut cells = vec![buys(&door, &[]).await];
-    for (Ana { pass, .. }, ticket) in [&live, &revoked, &expired] {
+    for (Ana { pass, .. }, ticket) in [&live, &extended, &revoked, &expired] {
         let headers = [
             ("x-catraca-pass", &**pass),
             ("x-admission-ticket", &**ticket),
@@ -92,8 +116,8 @@ async fn line(name: &str, room: Room) -> String {
 
 #[tokio::test]
 async fn the_gate_is_as_the_page_says() {
-    for (name, room) in ROOMS {
-        let line = line(name, room).await;
+    for (name, room, degraded) in ROOMS {
+        let line = line(name, room, degraded).await;
         assert!(PAGE.contains(&line), "docs/gate.md does not say\n{line}");
     }
     let told = PAGE.lines().filter(|line| line.starts_with("| ")).count();

@@ -188,7 +188,7 @@ async fn an_account_outlives_the_wait() {
 }
 
 /// The operator puts the show on sale.
-async fn open_show(server: &Server, folder: &Path) {
+pub(super) async fn open_show(server: &Server, folder: &Path) {
     let token = std::fs::read_to_string(folder.join("admin-token")).unwrap();
     let bearer = format!("Bearer {}", token.trim());
     let operator = [("authorization", bearer.as_str())];

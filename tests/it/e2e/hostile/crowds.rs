@@ -33,7 +33,7 @@ const QUESTIONS: usize = 40;
 const KEPT_BYTES: u64 = 16 << 20;
 
 /// Sends requests on one connection, an honest one last, and returns all answers: the connection stays.
-async fn ask(site: &Site, requests: &[String]) -> Vec<(u16, String)> {
+pub(super) async fn ask(site: &Site, requests: &[String]) -> Vec<(u16, String)> {
     let all = requests.concat() + NEXT;
     let mut answered = answers(&site.send(all.as_bytes()).await, b"");
     let (last, _) = answered.pop().expect("an answer");
@@ -45,12 +45,12 @@ async fn ask(site: &Site, requests: &[String]) -> Vec<(u16, String)> {
     answered
 }
 
-fn body(answer: &str) -> Value {
+pub(super) fn body(answer: &str) -> Value {
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
     serde_json::from_str(body).unwrap()
 }
 
-/// Row 69: one ticket is one order, at whichever gateway, and however many ask at once.
+/// Rows 68 and 69: one ticket is one order, at whichever gateway, and however many ask at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_ticket_is_one_order_at_any_gateway() {
     const TRIES: usize = 50;

@@ -176,7 +176,7 @@ fn lines() -> Vec<Row> {
     rows
 }
 
-/// Rows 16, 17, 36, 38 and 40: first lines.
+/// Rows 15 to 17, 36, 38 and 40: first lines.
 fn first_lines() -> Vec<Row> {
     let mut rows = Vec::new();
     for (number, line, status, after) in [

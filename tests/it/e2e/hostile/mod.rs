@@ -12,6 +12,7 @@ mod forged;
 mod framing; // where a request ends
 mod fuzz; // what parsers make of anything
 mod going; // is anybody harmed when it stops?
+mod lines; // what is tried on the line
 mod mutator;
 mod operators; // what comes by other doors
 mod paths; // what a target means

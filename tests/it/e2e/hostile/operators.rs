@@ -75,9 +75,15 @@ fn mistakes(bearer: &str) -> Vec<Row> {
         let body = "{\"name\":\"x\",\"rate\":1}";
         rows.push(Row::new(89, put(show, body), 400, Closed));
     }
+    let echo = |path: &str| format!("GET {path}?after={MARK}");
     for (number, line, status) in [
         (122, "GET /admin/v1/dead-letters?limit=1000000000", 200),
+        (122, "GET /admin/v1/dead-letters?after=-1", 400),
+        (122, &echo("/admin/v1/dead-letters"), 400),
+        (122, &echo("/admin/v1/shows/gala/sales"), 400),
         (121, "GET /admin/v1/orders/../../etc/journey", 404),
+        (102, "DELETE /admin/v1/shows/gala", 405),
+        (102, "PUT /livez", 405),
     ] {
         rows.push(Row::new(number, with(line, bearer), status, Open));
     }

@@ -100,6 +100,7 @@ const ONE_READING: [(u8, u16, &str); 5] = [
     ),
 ];
 
+/// Rows 41 to 51, 53 and 54: the tables above.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn targets_have_one_reading_or_none() {
     let site = Site::open().await;

@@ -28,6 +28,7 @@ async fn impatient() -> Site {
     .await
 }
 
+/// Row 30: slow heads, bodies and readers, and who says nothing at all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_heads_bodies_and_readers_are_given_up() {
     let site = impatient().await;
@@ -140,6 +141,7 @@ async fn is_answered(stream: &mut TcpStream) -> bool {
     sent.is_ok() && matches!(answered, Ok(Ok(1..)))
 }
 
+/// Row 31: so many connections of one client, and of all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_has_so_many_connections_and_all_together_too() {
     let nobody = [("CATRACA__GATEWAY__TRUSTED_PROXIES", "10.0.0.0/8")];

@@ -233,6 +233,23 @@ async fn a_process_that_is_told_reads_its_certificate_at_once() {
     assert_eq!(server.terminate().await, Some(0));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_without_a_certificate_has_nothing_to_read_anew_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::up(folder.path(), &[]).await;
+    for _ in 0..3 {
+        server.signal("-HUP").await;
+    }
+    let mut stream = TcpStream::connect(server.gateway).await.unwrap();
+    let request = get("/.well-known/jwks.json");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let read = tokio::time::timeout(PATIENCE, stream.read_buf(&mut answer)).await;
+    assert!(read.is_ok_and(|read| read.is_ok()));
+    assert!(answer.starts_with(b"HTTP/1.1 200"), "{answer:?}");
+    assert_eq!(server.terminate().await, Some(0));
+}
+
 /// Row 35: what is no handshake is closed, and so is one that does not end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_no_handshake_is_closed() {

@@ -20,6 +20,7 @@ fn anonymous(answer: &str) -> String {
         .join("\n")
 }
 
+/// Rows 55 to 67, 70, 73 to 76: what is no ticket, or is not the fan's, or stands where no ticket belongs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_is_wrong_with_a_ticket_the_answer_is_the_same() {
     let site = Site::open().await;

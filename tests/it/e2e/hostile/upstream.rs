@@ -61,6 +61,7 @@ async fn lie(listener: TcpListener, answer: Arc<Mutex<String>>) {
     }
 }
 
+/// Row 37: answers that are none, or have two readings.
 #[tokio::test]
 async fn a_broken_answer_is_a_502_and_the_end_of_its_connection() {
     let broken = [
