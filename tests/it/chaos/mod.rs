@@ -4,6 +4,7 @@ mod crew;
 mod deployed;
 mod election;
 mod full_disk;
+mod groups_killed;
 mod joiners;
 mod lines;
 pub(crate) mod loss;

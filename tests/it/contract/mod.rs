@@ -38,6 +38,7 @@ mod orders_sections;
 mod orders_slow;
 mod orders_texts;
 mod payment_provider;
+mod poison;
 mod postgres;
 mod postgres_seats;
 mod postgres_units;
