@@ -84,6 +84,8 @@ pub struct Log {
     pub topic: String,
     /// Who sends events there.
     pub writer: Writer,
+    /// Whether thin events go to a topic beside it.
+    pub thin: bool,
 }
 
 /// `log.writer`: of the two exactly one sends.

@@ -30,6 +30,7 @@ use crate::http::extract::unfinished;
 use crate::http::layers;
 use crate::http::problem::Problem;
 use crate::telemetry::metrics;
+use crate::telemetry::traces::Span;
 
 /// How long an unused connection to an upstream is kept: shorter than servers keep theirs, so that
 /// no request is sent into a connection that is being closed.
@@ -99,6 +100,25 @@ impl Forwarder {
     /// 408 and 413 where the body is slow or long, 503 where the upstream cannot be reached or has
     /// enough to do, 504 where it does not answer in time, 502 where its answer is broken.
     pub(crate) async fn forward(
+        &self,
+        mut request: Request,
+        errand: &Errand<'_>,
+        way: &Way,
+    ) -> Result<Response, Problem> {
+        let mut span = Span::of_request("gateway", request.headers_mut());
+        span.tell("http.request.method", request.method().as_str());
+        if let Some(show) = errand.show {
+            span.tell("show.id", show.as_str());
+        }
+        let answered = self.forwarded(request, errand, way).await;
+        span.answered(match &answered {
+            Ok(answer) => answer.status(),
+            Err(problem) => problem.status(),
+        });
+        answered
+    }
+
+    async fn forwarded(
         &self,
         request: Request,
         errand: &Errand<'_>,

@@ -23,8 +23,10 @@ const CONNECT_MS: &str = "5000";
 const REQUEST_MS: &str = "5000";
 /// What the name of the topic of dead letters ends with, after that of the events' topic.
 const DEAD_LETTERS: &str = "-dlt";
-/// Longest name of the events' topic: the broker allows 249 bytes, and the other's is longer.
-const TOPIC_BYTES_MAX: usize = 249 - DEAD_LETTERS.len();
+/// The same of the topic of thin events.
+const THIN: &str = "-thin";
+/// Longest name of the events' topic: the broker allows 249 bytes, and the others' are longer.
+const TOPIC_BYTES_MAX: usize = 249 - THIN.len();
 
 /// A cluster, and the topic that events go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +90,7 @@ impl Kafka {
         let known = |c: u8| c.is_ascii_alphanumeric() || b"._-".contains(&c);
         if topic.is_empty() || TOPIC_BYTES_MAX < topic.len() || !topic.bytes().all(known) {
             return wrong(
-                "the topic must be 1 to 245 of a-z, A-Z, 0-9, dot, underscore and hyphen",
+                "the topic must be 1 to 244 of a-z, A-Z, 0-9, dot, underscore and hyphen",
             );
         }
         Ok(Self {
@@ -107,6 +109,14 @@ impl Kafka {
         Self {
             brokers: self.brokers.clone(),
             topic: format!("{}{DEAD_LETTERS}", self.topic),
+        }
+    }
+
+    /// The topic of thin events, in the same cluster.
+    pub fn thin(&self) -> Self {
+        Self {
+            topic: format!("{}{THIN}", self.topic),
+            ..self.clone()
         }
     }
 
@@ -184,7 +194,7 @@ mod tests {
         ] {
             assert!(Kafka::new(bad, "order-events").is_err(), "{bad}");
         }
-        for bad in ["", "order events", "pedidos-é", &"a".repeat(246)] {
+        for bad in ["", "order events", "pedidos-é", &"a".repeat(245)] {
             assert!(Kafka::new("kafka://localhost:9092", bad).is_err(), "{bad}");
         }
     }

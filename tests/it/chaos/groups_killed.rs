@@ -144,7 +144,7 @@ async fn sell(folder: &Path, shared: &Env, events: u32) -> (Report, Vec<Alone>) 
     create_by_hand(folder, &admin, &client, &document).await;
     let words = format!(
         "--fans {fans} --arrive-s {arrive_s} --connections 64 --buy 1 --leave 0 --sleep 0 \
-         --claim-ms 20000 --for-s 3600 --mail-wait-s 180"
+         --claim-ms 20000 --for-s 3600 --mail-wait-s 1800"
     );
     let report = crowd(door.parse().unwrap(), folder, &words).await;
     (report, vec![orders, gateway, admitter, relay])

@@ -20,6 +20,7 @@ pub(crate) const CELLS: &[&[&str]] = &[
         "stock",
         "search",
         "analytics",
+        "thin",
     ],
     &["journey", "admin", "check"],
     &["config"],

@@ -99,6 +99,7 @@ pub(crate) struct Record {
     pub(crate) offset: i64,
     pub(crate) key: Vec<u8>,
     pub(crate) payload: Vec<u8>,
+    /// Those without a value left out.
     pub(crate) headers: BTreeMap<String, Vec<u8>>,
 }
 
@@ -127,7 +128,7 @@ pub(crate) fn records(kafka: &Kafka) -> Vec<Record> {
                 key: message.key().unwrap().to_owned(),
                 payload: message.payload().unwrap().to_owned(),
                 headers: headers
-                    .map(|header| (header.key.to_owned(), header.value.unwrap().to_owned()))
+                    .filter_map(|header| Some((header.key.to_owned(), header.value?.to_owned())))
                     .collect(),
             }
         })
