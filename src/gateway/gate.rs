@@ -155,7 +155,7 @@ async fn with_pass(
         return Ok(Passage::Off(entrant.ok()));
     }
     let entrant = entrant?;
-    limit::within(&*gateway.limits, Asking::Fan(entrant.fan)).await?;
+    limit::within(&*gateway.limits, Asking::Fan(entrant.fan))?;
     Ok(Passage::Entrant(entrant))
 }
 
@@ -175,7 +175,7 @@ async fn with_ticket(
         return Ok(Passage::Off(bound.ok().map(entrant)));
     }
     let ticket = bound?;
-    limit::within(&*gateway.limits, Asking::Gated(ticket.id)).await?;
+    limit::within(&*gateway.limits, Asking::Gated(ticket.id))?;
     if !is_live(gateway, &ticket, seen.now()).await? {
         return Err(Problem::no_ticket());
     }
