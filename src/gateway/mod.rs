@@ -28,6 +28,7 @@ mod outgoing;
 pub mod page;
 mod pages;
 mod pattern;
+mod pool;
 mod recent;
 pub mod routes;
 mod rules;
