@@ -294,7 +294,11 @@ mod tests {
         let serving = async {
             let mut stream = upstream.accept().await;
             answer(&mut stream, SHORT).await;
-            answer(&mut stream, "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfo").await;
+            answer(
+                &mut stream,
+                "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfo",
+            )
+            .await;
             stream
         };
         let (answered, mut stream) = tokio::join!(
