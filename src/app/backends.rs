@@ -216,7 +216,7 @@ impl Backends {
 
 /// Whether Kafka is there, a role finds out when it needs it: orders go on without.
 pub(super) fn open_kafka(config: &Config) -> Result<Option<Kafka>, StartError> {
-    let kafka = config.kafka();
+    let kafka = config.log.kafka();
     kafka.map_err(|error| StartError::config(error.to_string()))
 }
 

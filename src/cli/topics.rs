@@ -20,7 +20,7 @@ pub enum TopicsVerb {
 pub async fn topics(verb: &TopicsVerb) -> u8 {
     let TopicsVerb::Apply(args) = verb;
     let kafka = match loaded(args) {
-        Ok(loaded) => loaded.config.kafka(),
+        Ok(loaded) => loaded.config.log.kafka(),
         Err(error) => {
             complain(&error);
             return CONFIG;

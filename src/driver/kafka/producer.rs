@@ -14,7 +14,8 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
 use crate::base::limits::ACK_DEADLINE_MS;
-use crate::driver::kafka::{Kafka, KafkaFault, Quiet};
+use crate::driver::kafka::access::Heard;
+use crate::driver::kafka::{Kafka, KafkaFault};
 
 /// A record on its way.
 #[derive(Debug)]
@@ -43,7 +44,7 @@ pub enum SendError {
 /// Sends to one topic.
 pub struct Producer {
     kafka: Kafka,
-    client: Mutex<Option<FutureProducer<Quiet>>>,
+    client: Mutex<Option<FutureProducer<Heard>>>,
 }
 
 impl fmt::Debug for Producer {
@@ -102,7 +103,7 @@ impl Producer {
         Ok(answers)
     }
 
-    async fn connect(&self) -> Result<FutureProducer<Quiet>, KafkaFault> {
+    async fn connect(&self) -> Result<FutureProducer<Heard>, KafkaFault> {
         self.kafka.check_topic().await?;
         let deadline = ACK_DEADLINE_MS.to_string();
         let mut settings = self.kafka.settings();
@@ -112,12 +113,12 @@ impl Producer {
             .set("message.timeout.ms", &deadline)
             .set("linger.ms", "0")
             .set("compression.type", "lz4");
-        Ok(settings.create_with_context(Quiet)?)
+        Ok(settings.create_with_context(Heard::default())?)
     }
 
     fn begin(
         &self,
-        client: &FutureProducer<Quiet>,
+        client: &FutureProducer<Heard>,
         record: &Record<'_>,
     ) -> Result<DeliveryFuture, KafkaError> {
         let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());

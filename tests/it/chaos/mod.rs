@@ -5,6 +5,7 @@ mod deployed;
 mod election;
 mod full_disk;
 mod joiners;
+mod kafka_guarded;
 mod lines;
 pub(crate) mod loss;
 mod postgres;
