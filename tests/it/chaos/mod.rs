@@ -20,6 +20,7 @@ mod redis_outages;
 mod redis_sentinel;
 mod redis_start;
 mod redis_users;
+mod relay;
 mod site;
 mod split_brain;
 mod stalls;

@@ -67,6 +67,7 @@ pub(crate) const PURE: &[&str] = &[
     "orders/idempotency.rs",
     "notify/compose.rs",
     "notify/language.rs",
+    "relay/horizon.rs",
     "relay/plan.rs",
     "relay/waves.rs",
     "stock/count.rs",
