@@ -1,8 +1,10 @@
 //! Holds and orders on PostgreSQL, beside what one would write first; and orders while nobody's mail
-//! goes out.
+//! goes out; and the relay behind them.
 
+mod broker;
 mod front;
 mod mail;
+mod relay;
 mod server;
 mod ways;
 
@@ -46,7 +48,10 @@ pub struct OrdersArgs {
     /// Rounds; each way has its turn in each.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
-    /// Statements only: without row 14.
+    /// A folder with Kafka's jars, for row 13.
+    #[arg(long, value_name = "FOLDER")]
+    pub kafka: Option<PathBuf>,
+    /// Statements only: without rows 13 and 14.
     #[arg(long)]
     pub statements_only: bool,
     /// Where the table goes as JSON.
@@ -81,6 +86,8 @@ pub(super) async fn run(settings: &OrdersArgs) -> anyhow::Result<String> {
     }
     let mut rows = rounds.rows();
     if !settings.statements_only {
+        let orders_per_s = median(rounds.of(Way::OrderOurs, |round| round.per_s));
+        rows.extend(relay::rows(&server, settings, orders_per_s).await?);
         rows.push(mail::row(&server, settings).await?);
     }
     let table = Table {

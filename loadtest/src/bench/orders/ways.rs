@@ -13,17 +13,17 @@ const ORDER_FACTS: &str = include_str!("../../../../src/orders/in_postgres/sql/o
 const PLACED: &str = include_str!("../../../../src/orders/in_postgres/sql/placed.sql");
 
 /// The W3C name of the request.
-const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+pub(super) const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// When everything happens.
-const NOW_MS: i64 = 1_800_000_000_000;
+pub(super) const NOW_MS: i64 = 1_800_000_000_000;
 /// When holds end.
 const END_MS: i64 = NOW_MS + 240_000;
 /// Seats of the one section.
 const SEATS: i64 = 60_000;
 /// As long as a settings document and the payloads of events usually are.
 const SETTINGS_BYTES: usize = 800;
-const PAYLOAD_BYTES: usize = 420;
+pub(super) const PAYLOAD_BYTES: usize = 420;
 
 /// A way to do it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
