@@ -127,20 +127,34 @@ enum Why {
 
 impl Why {
     fn of(code: RDKafkaErrorCode, reason: &str) -> Option<Self> {
-        let hints = ["SSL listener", "PLAINTEXT broker listener", "require SASL"];
         // A listener without TLS answers a greeting of TLS with what is none.
         let is_plain = reason.contains("wrong version number") || reason.contains("packet length");
         match code {
             RDKafkaErrorCode::Authentication => Some(Self::Login),
             RDKafkaErrorCode::SSL if is_plain => Some(Self::Scheme),
             RDKafkaErrorCode::SSL => Some(Self::Tls),
-            _ if hints.iter().any(|hint| reason.contains(hint)) => Some(Self::Scheme),
-            _ => None,
+            // What a broker has against a certificate of ours it says after the greeting.
+            _ if reason.contains("SSL routines") => Some(Self::Tls),
+            _ => Self::guessed(reason),
         }
+    }
+
+    /// What the library guesses where a broker says nothing and hangs up.
+    fn guessed(reason: &str) -> Option<Self> {
+        let guesses = ["SSL listener", "PLAINTEXT broker listener", "require SASL"];
+        let is_one = guesses.iter().any(|guess| reason.contains(guess));
+        is_one.then_some(Self::Scheme)
     }
 }
 
 impl Heard {
+    fn keep(&self, why: Option<Why>, reason: &str) {
+        if let Some(why) = why {
+            let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            *heard = Some((why, reason.to_owned()));
+        }
+    }
+
     /// Why nobody was let in, where the library has said so; else this error.
     pub(super) fn fault(&self, error: KafkaError) -> KafkaFault {
         let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -156,15 +170,16 @@ impl Heard {
 impl ClientContext for Heard {
     fn log(&self, _level: RDKafkaLogLevel, facility: &str, message: &str) {
         tracing::debug!(facility, "librdkafka: {message}");
+        // That a broker hung up is no error to the library.
+        if facility == "FAIL" {
+            self.keep(Why::guessed(message), message);
+        }
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
         tracing::debug!("librdkafka: {error}: {reason}");
         let code = error.rdkafka_error_code();
-        if let Some(why) = code.and_then(|code| Why::of(code, reason)) {
-            let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            *heard = Some((why, reason.to_owned()));
-        }
+        self.keep(code.and_then(|code| Why::of(code, reason)), reason);
     }
 }
 

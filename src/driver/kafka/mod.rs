@@ -10,6 +10,7 @@ pub mod producer;
 pub mod topics;
 
 use rdkafka::ClientConfig;
+use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
@@ -150,6 +151,8 @@ impl Kafka {
             // Another broker may be the leader by now; do not wait for minutes to learn it.
             .set("topic.metadata.refresh.interval.ms", "30000")
             .set("allow.auto.create.topics", "false");
+        // Why a broker hung up it says at this level only.
+        settings.set_log_level(RDKafkaLogLevel::Info);
         self.access.apply(&mut settings);
         settings
     }
