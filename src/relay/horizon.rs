@@ -25,6 +25,22 @@ pub struct Look {
     pub last_seq: u64,
 }
 
+impl Look {
+    /// By a snapshot as PostgreSQL writes it: `xmin:xmax:xip,xip`. `None`: it is none.
+    pub fn of(server: String, snapshot: &str, last_seq: u64) -> Option<Self> {
+        let mut parts = snapshot.split(':').skip(1);
+        let next_id = parts.next()?.parse().ok()?;
+        let running = parts.next()?.split(',').filter(|id| !id.is_empty());
+        let running = running.map(|id| id.parse().ok()).collect::<Option<_>>()?;
+        Some(Self {
+            server,
+            next_id,
+            running,
+            last_seq,
+        })
+    }
+}
+
 /// What this process knows of the outbox.
 #[derive(Debug, Default)]
 pub struct Horizon {
@@ -206,6 +222,19 @@ mod tests {
                 self.marked.extend(&sent);
                 horizon.marked((id, given_out), sent.into_iter().map(|seq| (0, seq)));
             }
+        }
+    }
+
+    #[test]
+    fn a_snapshot_is_read() {
+        let read = |text: &str| {
+            let look = Look::of("one".to_owned(), text, 3)?;
+            Some((look.next_id, look.running.into_iter().collect::<Vec<_>>()))
+        };
+        assert_eq!(read("10:20:10,14,15"), Some((20, vec![10, 14, 15])));
+        assert_eq!(read("10:10:"), Some((10, vec![])));
+        for bad in ["", "10", "10:x:", "10:20:a"] {
+            assert_eq!(read(bad), None, "{bad}");
         }
     }
 

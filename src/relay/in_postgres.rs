@@ -84,7 +84,18 @@ impl Store for InPostgres {
         let mut horizon = self.horizon.lock().await;
         let mut connection = self.db.connection().await?;
         // Looked first: whatever can be seen then can be read afterwards.
-        let (floor, look) = look(&mut connection, partition).await?;
+        let (floor, last_seq, snapshot, server): (i64, i64, String, String) = sqlx::query_as(
+            "select coalesce((select floor_seq from outbox_partitions where partition = $1), 0),
+                    (select case when is_called then last_value else 0 end from outbox_seq_seq),
+                    pg_current_snapshot()::text, pg_postmaster_start_time()::text",
+        )
+        .bind(i64::from(partition))
+        .fetch_one(&mut *connection)
+        .await?;
+        let floor = floor.cast_unsigned();
+        let look = Look::of(server, &snapshot, last_seq.cast_unsigned());
+        let unknown = || StoreError::Unavailable(anyhow::anyhow!("snapshot {snapshot}"));
+        let look = look.ok_or_else(unknown)?;
         let after = horizon.after(partition, &look).max(floor);
         let settled = horizon.settled(&look);
         let rows = unsent_rows(&mut connection, (partition, after), max).await?;
@@ -118,15 +129,17 @@ impl Store for InPostgres {
                     raise_floor(&mut tx, &batch).await?;
                     answers.push(Published::all_of(batch));
                 }
-                let id = own_id(&mut tx).await?;
+                let id: i64 = sqlx::query_scalar("select pg_current_xact_id()::text::bigint")
+                    .fetch_one(&mut *tx)
+                    .await?;
                 tx.commit().await?;
-                Ok((id, answers))
+                Ok((id.cast_unsigned(), answers))
             })
             .await;
         let (id, answers) = published?;
         let done = batches.iter().zip(&answers);
         let done = done.filter(|(_, answer)| **answer != Published::Fenced);
-        let rows = done.flat_map(|(batch, _)| settled_by(batch));
+        let rows = done.flat_map(|(batch, _)| batch.settled());
         self.horizon.lock().await.marked((id, given_out), rows);
         Ok(answers)
     }
@@ -146,51 +159,6 @@ impl Store for InPostgres {
             })
             .await
     }
-}
-
-/// The rows that a batch leaves with a mark or in quarantine, with its partition.
-fn settled_by(batch: &Batch) -> impl Iterator<Item = (u16, u64)> {
-    let partition = batch.lease.partition;
-    let sent = batch.send.iter().map(|row| row.seq);
-    let kept = batch.quarantine.iter().map(|(seq, _)| *seq);
-    sent.chain(kept).map(move |seq| (partition, seq))
-}
-
-/// The floor of a partition, and who writes now.
-async fn look(conn: &mut PgConnection, partition: u16) -> Result<(u64, Look), StoreError> {
-    let (floor, last_seq, snapshot, server): (i64, i64, String, String) = sqlx::query_as(
-        "select coalesce((select floor_seq from outbox_partitions where partition = $1), 0),
-                (select case when is_called then last_value else 0 end from outbox_seq_seq),
-                pg_current_snapshot()::text, pg_postmaster_start_time()::text",
-    )
-    .bind(i64::from(partition))
-    .fetch_one(conn)
-    .await?;
-    let look = read_snapshot(&snapshot).map(|(next_id, running)| Look {
-        server,
-        next_id,
-        running,
-        last_seq: last_seq.cast_unsigned(),
-    });
-    let look =
-        look.ok_or_else(|| StoreError::Unavailable(anyhow::anyhow!("snapshot {snapshot}")))?;
-    Ok((floor.cast_unsigned(), look))
-}
-
-/// Of `xmin:xmax:xip,xip` the second, and those that follow.
-fn read_snapshot(text: &str) -> Option<(u64, BTreeSet<u64>)> {
-    let mut parts = text.split(':').skip(1);
-    let next_id = parts.next()?.parse().ok()?;
-    let running = parts.next()?.split(',').filter(|id| !id.is_empty());
-    let running = running.map(|id| id.parse().ok()).collect::<Option<_>>()?;
-    Some((next_id, running))
-}
-
-async fn own_id(conn: &mut PgConnection) -> Result<u64, sqlx::Error> {
-    let id: i64 = sqlx::query_scalar("select pg_current_xact_id()::text::bigint")
-        .fetch_one(conn)
-        .await?;
-    Ok(id.cast_unsigned())
 }
 
 /// Takes a partition that is free or ours, or whose lease has run out.

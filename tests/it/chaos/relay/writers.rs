@@ -168,7 +168,7 @@ impl Crowd {
     fn contended(&self, n: u64) -> Option<OrderId> {
         let every = self.all() / (self.contended.len() as u64 * CONTENDED);
         let nth = n / every;
-        let is_due = n % every == 0 && n < self.all();
+        let is_due = n.is_multiple_of(every) && n < self.all();
         // Those of one order follow each other closely, so that they meet.
         let order = usize::try_from(nth / CONTENDED).unwrap();
         is_due.then(|| self.contended.get(order).copied()).flatten()
