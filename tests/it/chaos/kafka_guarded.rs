@@ -92,13 +92,10 @@ async fn who_is_right_gets_in_and_who_is_wrong_is_told_what_is(house: &House) {
         ..guarded.trusting("other.pem")
     };
     let named_otherwise = format!("kafka+ssl://127.0.0.1:{}", guarded.by_login);
-    let plain = format!("kafka://localhost:{}", guarded.by_login);
     let to_plain = house.broker.url().replace("kafka://", "kafka+ssl://");
     for (url, access, expected) in [
         (&by_login, stranger, "tls"),
         (&named_otherwise, right(), "tls"),
-        (&plain, Access::default(), "scheme"),
-        (&plain, right(), "scheme"),
         (&to_plain, right(), "scheme"),
         (&by_login, guarded.trusting("ca.pem"), "scheme"),
         (&by_certificate, guarded.trusting("ca.pem"), "tls"),
