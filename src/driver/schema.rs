@@ -26,4 +26,5 @@ schema![
     "0006_mends",
     "0007_kafka",
     "0008_views",
+    "0009_holds_of_a_ticket",
 ];

@@ -1,9 +1,9 @@
 //! Holds and orders on PostgreSQL, beside what one would write first; and orders while nobody's mail
 //! goes out.
 
-mod front;
 mod mail;
 mod server;
+mod shelf;
 mod ways;
 
 use std::path::PathBuf;
@@ -17,8 +17,8 @@ use anyhow::Context;
 use clap::Args;
 
 use crate::bench::machine::median;
-use crate::bench::orders::front::Front;
 use crate::bench::orders::server::Server;
+use crate::bench::orders::shelf::Shelf;
 use crate::bench::orders::ways::Way;
 use crate::bench::table::{Must, Row, Table, machine_of};
 
@@ -98,13 +98,13 @@ async fn measure(server: &Server, way: Way, settings: &OrdersArgs) -> anyhow::Re
     let (mut own, count) = (server.connect().await?, settings.count);
     let all = count + settings.clients * WARM;
     way.prepare(&mut own, all).await?;
-    let front = Arc::new(Front::default());
+    let shelf = Arc::new(Shelf::default());
     let mut connections = Vec::new();
     for client in 0..settings.clients {
         let mut connection = server.connect().await?;
         for n in 0..WARM {
             let n = count + client * WARM + n;
-            way.run(&mut connection, n, &front).await?;
+            way.run(&mut connection, n, &shelf).await?;
         }
         connections.push(connection);
     }
@@ -113,7 +113,7 @@ async fn measure(server: &Server, way: Way, settings: &OrdersArgs) -> anyhow::Re
     let began = Instant::now();
     let mut clients = tokio::task::JoinSet::new();
     for mut connection in connections {
-        let (next, front) = (Arc::clone(&next), Arc::clone(&front));
+        let (next, shelf) = (Arc::clone(&next), Arc::clone(&shelf));
         clients.spawn(async move {
             let mut took: Vec<Duration> = Vec::new();
             loop {
@@ -122,7 +122,7 @@ async fn measure(server: &Server, way: Way, settings: &OrdersArgs) -> anyhow::Re
                     return Ok((took, connection));
                 }
                 let asked = Instant::now();
-                way.run(&mut connection, n, &front).await?;
+                way.run(&mut connection, n, &shelf).await?;
                 took.push(asked.elapsed());
             }
         });
