@@ -44,6 +44,8 @@ mod postgres_units;
 mod provider;
 pub(crate) mod room;
 mod room_batch;
+mod room_foreign;
+mod room_full;
 mod room_in_redis;
 mod room_memory;
 mod rush;
