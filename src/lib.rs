@@ -24,6 +24,7 @@ pub mod notify; // tells people
 pub mod stock; // what is left
 pub mod search; // what listings show of it
 pub mod analytics; // how it sells
+pub mod thin; // what others may know of it
 
 pub mod journey; // where did my order stop?
 pub mod admin; // the operators' door

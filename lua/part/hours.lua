@@ -3,6 +3,9 @@
 -- `is`: as for entering a state; and state_after, early_at, opens_at, closes_at, verb_at, stock_free,
 --       stock_held
 
+local STATES = { scheduled = true, early = true, open = true, paused = true, sold_out = true, closed = true,
+  restoring = true, off = true }
+
 local function due(is, now)
   local function has_come(hour) return hour and hour <= now and (not is.verb_at or is.verb_at < hour) end
   local before_opening = is.state == 'scheduled' or is.state == 'early'
@@ -16,6 +19,7 @@ local function due(is, now)
 end
 
 local function pass_hours(is, now)
+  if not STATES[is.state] then error('the state is ' .. is.state) end
   if is.state == 'restoring' and (not is.restoring_until or is.restoring_until <= now) then
     enter(is, now, is.state_after)
   end

@@ -8,6 +8,12 @@ local function is_drawing(is)
   return is.is_drawn and is.serving < is.draw_size
 end
 
+-- What is no fan or no place, and would be in the ledger for good, stops the script.
+local function named(line, fan, place)
+  if #fan == 16 and 0 <= tonumber(place) and place % 1 == 0 then return end
+  error(line.queue .. ' or ' .. line.returned .. ': somebody has ' .. #fan .. ' bytes and the place ' .. place)
+end
+
 -- Takes nobody out yet: says who goes, and how to find them in queue and returned.
 local function next_fans(is, now, line)
   local taken = { called = {}, from = {}, absent = {}, absent_from = {},
@@ -20,11 +26,13 @@ local function next_fans(is, now, line)
     return line.called <= #taken.called or line.looked_at <= #taken.called + #taken.absent
   end
   local function call(fan, place)
+    named(line, fan, place)
     taken.called[#taken.called + 1], taken.from[#taken.from + 1] = fan, place
   end
   local function look_at(fan, place)
     local seen = is_asked and redis.call('ZSCORE', line.seen, fan)
     if not is_asked or seen and now - seen <= line.present_ms then return call(fan, place) end
+    named(line, fan, place)
     taken.absent[#taken.absent + 1], taken.absent_from[#taken.absent_from + 1] = fan, place
   end
 

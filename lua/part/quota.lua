@@ -10,7 +10,7 @@ local function read_quota(key, window_ms, now)
     if window_ms < now - stamp then
       table.insert(quota.stale, kept[i])
     else
-      local calls = tonumber(kept[i + 1]) or math.huge -- a burned window has none left
+      local calls = kept[i + 1] == 'burned' and math.huge or kept[i + 1] + 0 -- a burned window has none left
       table.insert(quota.stamps, stamp)
       quota.calls[stamp], quota.counted = calls, quota.counted + calls
     end

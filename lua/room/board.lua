@@ -34,7 +34,7 @@ end
 -- write: the clock only; an HDEL first, so that the board works in a full Redis
 redis.call('HDEL', KEYS[1], 'last_ms')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
-return { 'board', now, tonumber(redis.call('GET', KEYS[2])) or 0,
+return { 'board', now, redis.call('GET', KEYS[2]) + 0,
   redis.call('ZCARD', KEYS[3]) + redis.call('ZCARD', KEYS[4]), redis.call('ZCARD', KEYS[5]),
   redis.call('ZCOUNT', KEYS[6], '(' .. string.format('%.0f', now), '+inf'),
   redis.call('XLEN', KEYS[7]), empty, unpack(room, 4, 26) }

@@ -1,5 +1,6 @@
 -- room/claim: called fans show up. The first claim starts the admission; later than the slot: next.
 -- Same as: room::model::claim::claim
+-- PARTS: ledger
 -- KEYS: 1 room, 2 queue, 3 returned, 4 standby, 5 admissions, 6 claimed, 7 ledger
 -- ARGV: 1.. the fans
 -- OUT:  {'claimed', (word, value) a fan} | {'unfenced'}; the words:
@@ -14,6 +15,7 @@ if room[1] ~= replid then return { 'unfenced' } end
 local time = redis.call('TIME')
 local told = time[1] * 1000 + math.floor(time[2] / 1000)
 local now = math.max(told + room[3], tonumber(room[2]))
+local ledger = open_ledger(KEYS[7], { unpack(room, 5, 8) }, KEYS[6])
 local found, fans = {}, {}
 for k = 2, 5 do found[k] = ARGV[1] and redis.call('ZMSCORE', KEYS[k], unpack(ARGV)) end
 for i, fan in ipairs(ARGV) do
@@ -48,21 +50,18 @@ end
 
 -- write: an HDEL first, so that claiming works in a full Redis
 redis.call('HDEL', KEYS[1], 'last_ms')
-redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told, 'ledger_seq', room[5] + #changes)
-for i, change in ipairs(changes) do
+redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told, 'ledger_seq', ledger.seq + #changes)
+for _, change in ipairs(changes) do
   local fan, what, place, until_ms = unpack(change)
-  local entry = { 'seq', room[5] + i, 'at', now, 'generation', room[6], 'token', room[7],
-    'serving', room[8], 'change', what, 'fan', fan }
   redis.call('ZREM', KEYS[4], fan)
   if what == 'claimed' then
     redis.call('ZADD', KEYS[5], until_ms, fan)
     redis.call('ZADD', KEYS[6], place, fan)
-    entry[#entry + 1], entry[#entry + 2] = 'until', until_ms
+    write_down(ledger, now, what, 'fan', fan, 'until', until_ms)
   else
     redis.call('ZREM', KEYS[5], fan)
     redis.call('ZADD', KEYS[3], place, fan)
-    entry[#entry + 1], entry[#entry + 2] = 'place', place
+    write_down(ledger, now, what, 'fan', fan, 'place', place)
   end
-  redis.call('XADD', KEYS[7], '*', unpack(entry))
 end
 return out

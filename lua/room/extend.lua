@@ -1,5 +1,6 @@
 -- room/extend: prolongs a live admission, within bounds; never shortens it.
 -- Same as: room::model::claim::extend
+-- PARTS: ledger
 -- KEYS: 1 room, 2 standby, 3 admissions, 4 ledger
 -- ARGV: 1 fan, 2 until
 -- OUT:  {'until', until} | {'not_live'} | {'unfenced'}
@@ -12,7 +13,7 @@ if room[1] ~= replid then return { 'unfenced' } end
 local time = redis.call('TIME')
 local told = time[1] * 1000 + math.floor(time[2] / 1000)
 local now = math.max(told + room[3], tonumber(room[2]))
-local fan = ARGV[1]
+local ledger, fan = open_ledger(KEYS[4], { unpack(room, 5, 8) }), ARGV[1]
 local before = tonumber(redis.call('ZSCORE', KEYS[3], fan))
 local is_live = before and now < before and not redis.call('ZSCORE', KEYS[2], fan)
 local until_ms = math.min(tonumber(ARGV[2]), now + room[4])
@@ -22,8 +23,7 @@ redis.call('HDEL', KEYS[1], 'last_ms')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
 if not is_live then return { 'not_live' } end
 if until_ms <= before then return { 'until', before } end
-local seq = redis.call('HINCRBY', KEYS[1], 'ledger_seq', 1)
 redis.call('ZADD', KEYS[3], until_ms, fan)
-redis.call('XADD', KEYS[4], '*', 'seq', seq, 'at', now, 'generation', room[6], 'token', room[7],
-  'serving', room[8], 'change', 'extended', 'fan', fan, 'until', until_ms)
+write_down(ledger, now, 'extended', 'fan', fan, 'until', until_ms)
+redis.call('HSET', KEYS[1], 'ledger_seq', ledger.seq)
 return { 'until', until_ms }

@@ -13,14 +13,14 @@ if room[1] ~= replid then return { 'unfenced' } end
 local time = redis.call('TIME')
 local told = time[1] * 1000 + math.floor(time[2] / 1000)
 local now = math.max(told + room[3], tonumber(room[2]))
-local size = tonumber(room[4])
+local size, issued = tonumber(room[4]), redis.call('GET', KEYS[2]) + 0
 local is_due = not size and room[5] == '1'
 
 -- write: an HDEL first, so that a show can open in a full Redis
 redis.call('HDEL', KEYS[1], 'last_ms')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
 if is_due then
-  size = math.min(tonumber(redis.call('GET', KEYS[2])) or 0, tonumber(ARGV[1]))
+  size = math.min(issued, tonumber(ARGV[1]))
   -- empty places of the draw are no gap of the line any more
   local gaps = string.gsub(room[6], '%d+ (%d+) %d+,?', function(last)
     return tonumber(last) <= size and '' or nil

@@ -14,7 +14,7 @@ if room[1] ~= replid then return { 'unfenced' } end
 local time = redis.call('TIME')
 local told = time[1] * 1000 + math.floor(time[2] / 1000)
 local now = math.max(told + room[3], tonumber(room[2]))
-local issued = tonumber(redis.call('GET', KEYS[2])) or 0
+local issued = redis.call('GET', KEYS[2]) + 0 -- a room that has lost it gives no numbers
 local waiting = redis.call('ZCARD', KEYS[3]) + redis.call('ZCARD', KEYS[4])
 local known, at = {}, {}
 for i = 2, #ARGV do
@@ -41,13 +41,11 @@ if 0 < #known then
 end
 
 -- refuse
-local refused = nil
-if room[4] == 'scheduled' then
-  local begins = tonumber(room[5]) or tonumber(room[6])
-  refused = { 'scheduled', begins and math.max(0, begins - now) or -1 }
-elseif room[4] == 'sold_out' or room[4] == 'closed' or room[4] == 'off' then
-  refused = { room[4], 0 }
-end
+local begins = tonumber(room[5]) or tonumber(room[6])
+local refused = ({ early = false, open = false, paused = false, restoring = false,
+  scheduled = { 'scheduled', begins and math.max(0, begins - now) or -1 },
+  sold_out = { 'sold_out', 0 }, closed = { 'closed', 0 }, off = { 'off', 0 } })[room[4]]
+if refused == nil then error(KEYS[1] .. ': state is ' .. tostring(room[4])) end
 local out, new, scores = { 'joined' }, {}, {}
 for i = 2, #ARGV do
   local fan = ARGV[i]

@@ -1,5 +1,6 @@
 -- room/leave: a fan gives up place or admission. Asking again changes nothing.
 -- Same as: room::model::claim::leave
+-- PARTS: ledger
 -- KEYS: 1 room, 2 queue, 3 returned, 4 standby, 5 admissions, 6 claimed, 7 ledger
 -- ARGV: 1 fan
 -- OUT:  {'now'} | {'before'} | {'unknown'} | {'unfenced'}
@@ -12,7 +13,7 @@ if room[1] ~= replid then return { 'unfenced' } end
 local time = redis.call('TIME')
 local told = time[1] * 1000 + math.floor(time[2] / 1000)
 local now = math.max(told + room[3], tonumber(room[2]))
-local fan = ARGV[1]
+local ledger, fan = open_ledger(KEYS[7], { unpack(room, 4, 7) }, unpack(KEYS, 2, 6)), ARGV[1]
 local until_ms = tonumber(redis.call('ZSCORE', KEYS[5], fan))
 local is_known = until_ms or redis.call('ZSCORE', KEYS[2], fan) or redis.call('ZSCORE', KEYS[3], fan)
 local is_over = until_ms and (until_ms < 0 or until_ms <= now and not redis.call('ZSCORE', KEYS[4], fan))
@@ -22,9 +23,8 @@ redis.call('HDEL', KEYS[1], 'last_ms')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
 if not is_known then return { 'unknown' } end
 if is_over then return { 'before' } end
-local seq = redis.call('HINCRBY', KEYS[1], 'ledger_seq', 1)
 for _, k in ipairs({ 2, 3, 4, 6 }) do redis.call('ZREM', KEYS[k], fan) end
 redis.call('ZADD', KEYS[5], -2, fan)
-redis.call('XADD', KEYS[7], '*', 'seq', seq, 'at', now, 'generation', room[5], 'token', room[6],
-  'serving', room[7], 'change', 'ended', 'fan', fan, 'why', 'left')
+write_down(ledger, now, 'ended', 'fan', fan, 'why', 'left')
+redis.call('HSET', KEYS[1], 'ledger_seq', ledger.seq)
 return { 'now' }

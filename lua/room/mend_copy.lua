@@ -1,5 +1,6 @@
 -- room/mend_copy: lets go of the entries that SQL has, and tells the next that it may lack.
 -- Same as: room::model::mend::mend
+-- PARTS: trim
 -- KEYS: 1 room, 2 seq, 3 ledger
 -- ARGV: 1 generation, 2 seq of the last entry that SQL has, 3 how many at most
 -- OUT:  {'found', now, last number issued, the fields and values of an entry...} | {'stale'}
@@ -19,9 +20,9 @@ if room[2] then
 end
 if room[1] ~= replid or tonumber(room[4]) ~= tonumber(ARGV[1]) then return { 'stale' } end
 
--- write: entries are numbered without a hole, so that what stays is a count
-redis.call('XTRIM', KEYS[3], 'MAXLEN', math.max(0, room[5] - ARGV[2]))
-local out, entries = { 'found', now, tonumber(redis.call('GET', KEYS[2])) or 0 }, {}
+-- write
+trim(KEYS[3], room[5], ARGV[2])
+local out, entries = { 'found', now, (redis.call('GET', KEYS[2]) or 0) + 0 }, {}
 if 0 < tonumber(ARGV[3]) then
   entries = redis.call('XRANGE', KEYS[3], '-', '+', 'COUNT', ARGV[3])
 end

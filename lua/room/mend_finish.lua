@@ -29,7 +29,7 @@ end
 -- what the numbers must be: the greatest of all that is known is safe
 now = math.max(now, tonumber(ARGV[8]))
 local took_part = tonumber(ARGV[10]) or 0
-local known = math.max(tonumber(ARGV[4]), tonumber(redis.call('GET', KEYS[2])) or 0, took_part)
+local known = math.max(tonumber(ARGV[4]), (redis.call('GET', KEYS[2]) or 0) + 0, took_part)
 local serving = math.max(tonumber(room[8]), tonumber(ARGV[3]))
 local issued = math.max(tonumber(ARGV[5]), known, serving)
 local gaps = {}
@@ -46,9 +46,9 @@ enter(is, now, ARGV[2])
 local passed_to = is.is_drawn and serving < took_part and 0 or serving
 local passed = redis.call('ZRANGE', KEYS[3], '-inf', passed_to, 'BYSCORE', 'WITHSCORES')
 
--- write: the replication id last, for it opens the room
-for i = 1, #passed, 2 do redis.call('ZADD', KEYS[4], passed[i + 1], passed[i]) end
+-- write: a ZREM first, so that a full Redis is mended; the replication id last, for it opens the room
 redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', passed_to)
+for i = 1, #passed, 2 do redis.call('ZADD', KEYS[4], passed[i + 1], passed[i]) end
 redis.call('SET', KEYS[2], issued)
 redis.call('DEL', KEYS[5], KEYS[6])
 if 0 < restoring_ms then

@@ -1,5 +1,6 @@
 -- room/restore: fans whom the room has forgotten show their passes and stand where they stood.
 -- Same as: room::model::restore::restore
+-- PARTS: ledger
 -- KEYS: 1 room, 2 queue, 3 returned, 4 standby, 5 admissions, 6 claimed, 7 ledger, 8 seq
 -- ARGV: fan, number, edition, generation, place in the draw or ''; five a fan
 -- OUT:  {'restored', (word, value) a fan} | {'unfenced'}; the words: 'void' | 'ahead' | 'placeless' |
@@ -9,15 +10,14 @@
 
 -- read
 local room = redis.call('HMGET', KEYS[1], 'replid', 'last_ms', 'offset_ms', 'ticket_ttl_ms',
-  'ledger_seq', 'generation', 'token', 'serving', 'edition', 'gaps',
-  'draw_size', 'draw_seed')
+  'ledger_seq', 'generation', 'token', 'serving', 'edition', 'gaps', 'draw_size', 'draw_seed')
 local replid = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
 if room[1] ~= replid then return { 'unfenced' } end
 local time = redis.call('TIME')
 local told = time[1] * 1000 + math.floor(time[2] / 1000)
 local now = math.max(told + room[3], tonumber(room[2]))
-local issued = tonumber(redis.call('GET', KEYS[8])) or 0
-local edition, generation, serving = tonumber(room[9]), tonumber(room[6]), tonumber(room[8])
+local ledger, issued = open_ledger(KEYS[7], { unpack(room, 5, 8) }, KEYS[6]), redis.call('GET', KEYS[8]) + 0
+local edition, generation, serving = room[9] + 0, ledger.generation, ledger.serving
 local found, fans, gaps, sets = {}, {}, {}, {}
 for i = 1, #ARGV, 5 do found[#found + 1] = ARGV[i] end
 for k = 2, 5 do sets[k] = ARGV[1] and redis.call('ZMSCORE', KEYS[k], unpack(found)) end
@@ -62,19 +62,19 @@ for i = 1, #ARGV, 5 do
   else say(now < f.until_ms and 'admitted' or 'expired', now < f.until_ms and f.until_ms or 0) end
 end
 
--- write: in a full Redis nobody comes back
+-- write: in a full Redis nobody comes back, but who is there is answered
 local text = {}
 for i, gap in ipairs(gaps) do text[i] = string.format('%.0f %.0f %.0f', unpack(gap)) end
-redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told, 'ledger_seq', room[5] + #changes,
+if #back == 0 then redis.call('HDEL', KEYS[1], 'last_ms') end
+redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told, 'ledger_seq', ledger.seq + #changes,
   'gaps', table.concat(text, ','))
 for _, put in ipairs(back) do redis.call('ZADD', KEYS[put[1]], put[2], put[3]) end
-for i, change in ipairs(changes) do
-  local fan, place, until_ms = change[1], change[2], change[3]
+for _, change in ipairs(changes) do
+  local fan, place, until_ms = unpack(change)
   redis.call('ZREM', KEYS[4], fan)
   if until_ms then redis.call('ZADD', KEYS[5], until_ms, fan) else redis.call('ZREM', KEYS[5], fan) end
   redis.call('ZADD', KEYS[until_ms and 6 or 3], place, fan)
-  redis.call('XADD', KEYS[7], '*', 'seq', room[5] + i, 'at', now, 'generation', generation,
-    'token', room[7], 'serving', serving, 'change', until_ms and 'claimed' or 'returned', 'fan', fan,
-    until_ms and 'until' or 'place', until_ms or place)
+  local what, as = until_ms and 'claimed' or 'returned', until_ms and 'until' or 'place'
+  write_down(ledger, now, what, 'fan', fan, as, until_ms or place)
 end
 return out

@@ -1,5 +1,6 @@
 -- room/revoke: the operator ends admissions; the fans are next in line again, or out.
 -- Same as: room::model::claim::revoke
+-- PARTS: ledger
 -- KEYS: 1 room, 2 queue, 3 returned, 4 standby, 5 admissions, 6 claimed, 7 ledger
 -- ARGV: 1 'returned' or 'out', 2.. the fans
 -- OUT:  {'revoked', word a fan} | {'unfenced'}; the words: 'now' | 'before' | 'unknown'
@@ -12,6 +13,7 @@ if room[1] ~= replid then return { 'unfenced' } end
 local time = redis.call('TIME')
 local told = time[1] * 1000 + math.floor(time[2] / 1000)
 local now = math.max(told + room[3], tonumber(room[2]))
+local ledger = open_ledger(KEYS[7], { unpack(room, 4, 7) }, KEYS[6])
 local out, ends, seen = { 'revoked' }, {}, {}
 for i = 2, #ARGV do
   local fan = ARGV[i]
@@ -23,7 +25,9 @@ for i = 2, #ARGV do
   if not until_ms and not waits then word = 'unknown'
   elseif is_over or seen[fan] or waits and ARGV[1] == 'returned' then word = 'before'
   else
-    ends[#ends + 1] = { fan, tonumber(standby or redis.call('ZSCORE', KEYS[6], fan)) }
+    local place = tonumber(standby or redis.call('ZSCORE', KEYS[6], fan))
+    if ARGV[1] == 'returned' and not place then error(KEYS[6] .. ': a fan inside has no place') end
+    ends[#ends + 1] = { fan, place }
     seen[fan] = true
   end
   out[#out + 1] = word
@@ -32,22 +36,16 @@ end
 -- write: an HDEL first, so that revoking works in a full Redis
 redis.call('HDEL', KEYS[1], 'last_ms')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
-local seq = tonumber(room[4])
-local function note(...)
-  seq = seq + 1
-  redis.call('XADD', KEYS[7], '*', 'seq', seq, 'at', now, 'generation', room[5], 'token', room[6],
-    'serving', room[7], ...)
-end
 for _, ending in ipairs(ends) do
   local fan, place = ending[1], ending[2]
   for k = 2, 6 do redis.call('ZREM', KEYS[k], fan) end
-  note('change', 'ended', 'fan', fan, 'why', 'revoked')
+  write_down(ledger, now, 'ended', 'fan', fan, 'why', 'revoked')
   if ARGV[1] == 'returned' then
     redis.call('ZADD', KEYS[3], place, fan)
-    note('change', 'returned', 'fan', fan, 'place', place)
+    write_down(ledger, now, 'returned', 'fan', fan, 'place', place)
   else
     redis.call('ZADD', KEYS[5], -3, fan)
   end
 end
-redis.call('HSET', KEYS[1], 'ledger_seq', seq)
+redis.call('HSET', KEYS[1], 'ledger_seq', ledger.seq)
 return out

@@ -1,6 +1,6 @@
 -- room/tick: one step of an admitter. It takes the lease, passes the hours, calls the next fans.
 -- Same as: room::model::tick::tick
--- PARTS: enter, hours, quota, next
+-- PARTS: enter, hours, quota, next, ledger
 -- KEYS: 1 room, 2 seq, 3 queue, 4 returned, 5 standby, 6 admissions, 7 quota, 8 ledger, 9 seen
 -- ARGV: 1 holder, 2 calls at most, 3 lease_ttl_ms, 4 longest lease that binds, 5 uncopied entries at most,
 --       6 thousandths of seats that a fan takes; as measured: 7 pace_milli, 8 spread_milli,
@@ -18,13 +18,21 @@ if room[1] ~= replid then return { 'unfenced' } end
 local time = redis.call('TIME')
 local told = time[1] * 1000 + math.floor(time[2] / 1000)
 local now = math.max(told + room[3], tonumber(room[2]))
-local is, names = { state = room[5], state_after = room[6], is_drawn = room[8] and room[8] ~= '' },
-  { 'lease_until', 'token', 'restoring_until', 'early_at', 'opens_at', 'closes_at', 'verb_at', 'stock_version',
-    'stock_free', 'stock_held', 'overruled_stock', 'sold_out_at', 'stock_guard', 'rate', 'window_ms', 'capacity',
-    'claim_ms', 'serving', 'ceiling', 'ledger_seq', 'generation', 'draws', 'draw_size', 'opening', 'open_since',
-    'require_presence' }
-for i, value in ipairs(redis.call('HMGET', KEYS[1], unpack(names))) do is[names[i]] = tonumber(value) end
-local issued, uncopied = tonumber(redis.call('GET', KEYS[2])) or 0, redis.call('XLEN', KEYS[8])
+for i = 4, 8 do room[i] = room[i] .. '' end -- a field that is missing stops the tick here
+local is, names = { state = room[5], state_after = room[6], is_drawn = room[8] ~= '' },
+  { 'lease_until', 'token', 'stock_guard', 'rate', 'window_ms', 'capacity', 'claim_ms', 'serving', 'ceiling',
+    'ledger_seq', 'generation', 'draws', 'require_presence', -- and these may be empty:
+    'restoring_until', 'early_at', 'opens_at', 'closes_at', 'verb_at', 'stock_version', 'stock_free',
+    'stock_held', 'overruled_stock', 'sold_out_at', 'draw_size', 'opening', 'open_since' }
+for i, value in ipairs(redis.call('HMGET', KEYS[1], unpack(names))) do
+  if i <= 13 or value ~= '' then
+    is[names[i]] = value + 0 -- and so does what is no number, or below 0
+    if is[names[i]] < 0 then error(KEYS[1] .. ': ' .. names[i] .. ' is ' .. value) end
+  end
+end
+local last = { is.ledger_seq, is.generation, is.token, is.serving }
+local issued, ledger = redis.call('GET', KEYS[2]) + 0, open_ledger(KEYS[8], last, KEYS[5])
+local uncopied = redis.call('XLEN', KEYS[8])
 local waiting = redis.call('ZCARD', KEYS[3]) + redis.call('ZCARD', KEYS[4])
 local live = redis.call('ZCOUNT', KEYS[6], '(' .. string.format('%.0f', now), '+inf')
 local looked_at, present_ms = tonumber(ARGV[11]), tonumber(ARGV[12])
@@ -69,6 +77,7 @@ redis.call('HDEL', KEYS[1], 'last_ms')
 if 0 < #quota.stale then redis.call('HDEL', KEYS[7], unpack(quota.stale)) end
 if 0 < gone then redis.call('ZREMRANGEBYRANK', KEYS[9], 0, math.min(gone, looked_at) - 1) end
 if room[4] ~= ARGV[1] then is.token = is.token + 1 end
+ledger.token, ledger.serving = is.token, is.serving
 if 0 < taken.returned then redis.call('ZREMRANGEBYRANK', KEYS[4], 0, taken.returned - 1) end
 if 0 < #taken.drawn then redis.call('ZREM', KEYS[3], unpack(taken.drawn)) end
 if 0 < taken.queue then redis.call('ZREMRANGEBYRANK', KEYS[3], 0, taken.queue - 1) end
@@ -81,9 +90,8 @@ local function put(change, fans, from, until_ms, ...)
   redis.call('ZADD', KEYS[5], unpack(places))
   redis.call('ZADD', KEYS[6], unpack(slots))
   redis.call('ZREM', KEYS[9], unpack(fans))
-  is.ledger_seq, uncopied = is.ledger_seq + 1, uncopied + 1
-  redis.call('XADD', KEYS[8], '*', 'seq', is.ledger_seq, 'at', now, 'generation', is.generation, 'token', is.token,
-    'serving', is.serving, 'change', change, 'fans', table.concat(fans), 'places', table.concat(from, ' '), ...)
+  write_down(ledger, now, change, 'fans', table.concat(fans), 'places', table.concat(from, ' '), ...)
+  uncopied = uncopied + 1
 end
 local until_ms = now + is.claim_ms
 if 0 < count then spend_quota(KEYS[7], quota, is.window_ms, now, count) end
@@ -91,8 +99,8 @@ put('called', taken.called, taken.from, until_ms, 'until', until_ms, 'rate', is.
   'capacity', is.capacity, 'live', live, 'waiting', waiting, 'why', why)
 put('absent', taken.absent, taken.absent_from, now)
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told, 'holder', ARGV[1], 'token', is.token,
-  'lease_until', now + ARGV[3], 'serving', is.serving, 'gaps', gaps, 'ledger_seq', is.ledger_seq,
+  'lease_until', now + ARGV[3], 'serving', is.serving, 'gaps', gaps, 'ledger_seq', ledger.seq,
   'pace_milli', ARGV[7], 'spread_milli', ARGV[8], 'cause', ARGV[9], 'seats_per_fan_milli', ARGV[10], entered(is))
 local free_in_ms = why == 'rate' and quota_free_in_ms(quota, is.rate, is.window_ms, now) or -1
 return { 'leader', count, is.serving, is.token, is.state, why, free_in_ms, waiting, live, issued, is.ceiling,
-  uncopied, is.opening or 0, is.draw_size or '', room[8] or '' }
+  uncopied, is.opening or 0, is.draw_size or '', room[8] }

@@ -1,5 +1,6 @@
 -- room/trim: lets go of the entries up to and including one. Asking again changes nothing.
 -- Same as: room::model::ledger::trim
+-- PARTS: trim
 -- KEYS: 1 room, 2 ledger
 -- ARGV: 1 seq of the last entry to go
 -- OUT:  {'done'} | {'unfenced'}
@@ -11,11 +12,10 @@ if room[1] ~= replid then return { 'unfenced' } end
 local time = redis.call('TIME')
 local told = time[1] * 1000 + math.floor(time[2] / 1000)
 local now = math.max(told + room[3], tonumber(room[2]))
-local kept = math.max(0, room[4] - ARGV[1])
+local last = room[4] + 0
 
--- write: entries are numbered without a hole, so that what stays is a count; an HDEL first, so that
--- a full Redis can be relieved
+-- write: an HDEL first, so that a full Redis can be relieved
 redis.call('HDEL', KEYS[1], 'last_ms')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
-redis.call('XTRIM', KEYS[2], 'MAXLEN', kept)
+trim(KEYS[2], last, ARGV[1])
 return { 'done' }

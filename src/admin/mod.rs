@@ -7,6 +7,7 @@
 pub mod access;
 pub mod audit;
 pub mod cancel;
+pub mod dead_letters;
 pub mod draws;
 pub mod health;
 pub mod revoke;

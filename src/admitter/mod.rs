@@ -6,6 +6,7 @@
 //! rest. `archive.rs` writes to SQL beside it. Nothing is remembered that a successor would need.
 
 mod archive;
+pub mod ask;
 mod draw;
 pub mod ledger;
 pub mod mend;

@@ -1,10 +1,4 @@
-//! How many fans to ask for now, and what to tell the line about its speed.
-//!
-//! A tick asks for the share of the rate that the time since the last one makes, plus what earlier
-//! ticks could not call, so that calls are spread evenly and a tick that came late, or whose answer
-//! was lost, costs the line nothing. It never asks for more than a quarter of the rate: the quota frees
-//! calls as they were made, so a window's calls made at once would be made at once for ever, and of the
-//! ten windows after them one would be empty. The room's quota bounds it; this file only paces.
+//! What to tell the line about its speed, and with `ask.rs` how many fans to ask for now.
 //!
 //! The *pace* is the speed of `serving`: places a second, so that fans who leave the line and fans
 //! who are passed over need no book-keeping. What is published may rise freely; it falls only
@@ -13,13 +7,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::admitter::ask::{Ask, Debt};
 use crate::base::ids::Place;
-use crate::base::limits::{RATE_MAX, TICK_CALLS_MAX, TICK_EVERY_MS};
 use crate::base::time::Timestamp;
 use crate::room::model::command::{Cause, Measured, RoomState, Step, Why};
 
-/// In how many parts a window's calls are made at least.
-const PARTS_MIN: u64 = 4;
 /// How far back the pace is measured.
 const PACE_SPAN_MS: u64 = 20_000;
 /// Below this the measurement says nothing yet.
@@ -36,7 +28,7 @@ const ENDED_MIN: u64 = 100;
 /// What one leader remembers of one show's pace.
 #[derive(Debug, Clone, Default)]
 pub struct Pace {
-    owed: u64,
+    debt: Debt,
     samples: VecDeque<(Timestamp, Place)>,
     rates: VecDeque<u64>,
     published: Measured,
@@ -58,21 +50,6 @@ pub struct Seen {
     pub sold: Option<u64>,
 }
 
-/// What a tick asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ask {
-    /// Fans to call with this tick.
-    pub want: u64,
-    /// Fans who should have been called by now.
-    due: u64,
-}
-
-/// How long to rest between ticks: a tenth of a second, less where a window is so short that its calls
-/// would be made in fewer parts.
-pub fn rhythm(window_ms: u64) -> Duration {
-    Duration::from_millis((window_ms / PARTS_MIN).clamp(1, TICK_EVERY_MS))
-}
-
 impl Pace {
     /// A pace that goes on from what the board already shows: the line must not hear a jump because
     /// the leader changed.
@@ -85,17 +62,7 @@ impl Pace {
 
     /// What the next tick asks for, where the last answered one was `since` ago.
     pub fn ask(&self, seen: Seen, since: Duration) -> Ask {
-        let window_ms = seen.window_ms.max(1);
-        let rhythm_ms = millis(rhythm(window_ms));
-        // Sooner than usual is an extra tick, for the moment at which the quota frees.
-        let since_ms = millis(since).clamp(rhythm_ms, window_ms.max(rhythm_ms));
-        let share = (seen.rate.min(RATE_MAX * window_ms) * since_ms).div_ceil(window_ms);
-        let due = (share + self.owed).min(seen.rate);
-        let part = seen.rate.div_ceil(PARTS_MIN).min(TICK_CALLS_MAX);
-        Ask {
-            want: due.min(part),
-            due,
-        }
+        self.debt.ask((seen.rate, seen.window_ms), since)
     }
 
     /// What the line is told now.
@@ -105,15 +72,7 @@ impl Pace {
 
     /// Takes in the answer to a tick.
     pub fn after(&mut self, now: Timestamp, asked: Ask, step: &Step, seen: Seen) {
-        // Fans that could not be called for want of seats or capacity leave no debt: they are called
-        // when there is room, at the usual rhythm.
-        self.owed = match step.why {
-            // More could have been called had the tick looked further: the next one does.
-            Why::Enough | Why::Rate | Why::Moved | Why::Looked => {
-                asked.due.saturating_sub(step.count).min(seen.rate)
-            }
-            Why::Empty | Why::Capacity | Why::Stock | Why::State | Why::Unarchived => 0,
-        };
+        self.debt.after(asked, step, seen.rate);
         self.called += step.count;
         self.measure_seats(step, seen);
         self.measure_pace(now, step, seen);
@@ -239,10 +198,6 @@ impl Pace {
     }
 }
 
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
 /// Why the line stands still as a whole, if it does.
 fn standstill(state: RoomState) -> Option<Cause> {
     match state {
@@ -303,67 +258,6 @@ mod tests {
         Timestamp::from_unix_ms(ms)
     }
 
-    fn ms(ms: u64) -> Duration {
-        Duration::from_millis(ms)
-    }
-
-    fn asked(want: u64) -> Ask {
-        Ask { want, due: want }
-    }
-
-    #[test]
-    fn a_tick_asks_for_its_share_and_for_what_the_quota_left_over() {
-        let mut pace = Pace::default();
-        for (since_ms, want, due) in [
-            (0, 3, 3),
-            (100, 3, 3),
-            (101, 4, 4),
-            (250, 8, 8),
-            (400, 8, 12),
-            (5_000, 8, 30),
-        ] {
-            assert_eq!(
-                pace.ask(SEEN, ms(since_ms)),
-                Ask { want, due },
-                "{since_ms} ms"
-            );
-        }
-        pace.after(at(0), asked(3), &step(1, 1, Why::Rate), SEEN);
-        assert_eq!(pace.ask(SEEN, ms(100)), asked(5));
-        pace.after(at(100), asked(5), &step(5, 6, Why::Enough), SEEN);
-        assert_eq!(pace.ask(SEEN, ms(100)), asked(3));
-        // What was due and not asked for is not forgotten.
-        let late = Ask { want: 8, due: 12 };
-        pace.after(at(200), late, &step(8, 14, Why::Enough), SEEN);
-        assert_eq!(pace.ask(SEEN, ms(100)), asked(7));
-        pace.after(at(300), asked(7), &step(0, 14, Why::Capacity), SEEN);
-        assert_eq!(pace.ask(SEEN, ms(100)), asked(3));
-    }
-
-    #[test]
-    fn every_rate_and_window_has_its_parts() {
-        let pace = Pace::default();
-        for (rate, window_ms, want) in [
-            (1, 1_000, 1),
-            (30, 60_000, 1),
-            (0, 1_000, 0),
-            (5_000, 1_000, 500),
-            (40, 100, 10),
-        ] {
-            let seen = Seen {
-                rate,
-                window_ms,
-                ..SEEN
-            };
-            let ask = pace.ask(seen, rhythm(window_ms));
-            assert_eq!(ask, asked(want), "{rate} in {window_ms} ms");
-        }
-        assert_eq!(
-            [100, 250, 400, 1_000].map(rhythm),
-            [25, 62, 100, 100].map(ms)
-        );
-    }
-
     #[test]
     fn the_pace_is_the_speed_of_serving_and_falls_only_with_a_cause() {
         let mut pace = Pace::default();
@@ -371,7 +265,7 @@ mod tests {
             let now = at(second * 1_000);
             pace.after(
                 now,
-                asked(3),
+                Ask::of(3),
                 &step(3, second.unsigned_abs() * 30, Why::Enough),
                 SEEN,
             );
@@ -385,7 +279,7 @@ mod tests {
             let places = 270 + (second - 9).unsigned_abs() * 10;
             pace.after(
                 at(second * 1_000),
-                asked(3),
+                Ask::of(3),
                 &step(1, places, Why::Capacity),
                 SEEN,
             );
@@ -402,7 +296,7 @@ mod tests {
         });
         pace.after(
             at(0),
-            asked(3),
+            Ask::of(3),
             &Step {
                 state: RoomState::Paused,
                 ..step(0, 9, Why::State)
@@ -410,7 +304,7 @@ mod tests {
             SEEN,
         );
         assert_eq!(pace.measured().cause, Some(Cause::Paused));
-        pace.after(at(100), asked(3), &step(0, 9, Why::Empty), SEEN);
+        pace.after(at(100), Ask::of(3), &step(0, 9, Why::Empty), SEEN);
         assert_eq!(
             (pace.measured().pace_milli, pace.measured().cause),
             (0, None)
@@ -424,7 +318,12 @@ mod tests {
             ..Measured::default()
         });
         for second in 0..30_i64 {
-            pace.after(at(second * 1_000), asked(3), &step(0, 9, Why::Stock), SEEN);
+            pace.after(
+                at(second * 1_000),
+                Ask::of(3),
+                &step(0, 9, Why::Stock),
+                SEEN,
+            );
         }
         let measured = pace.measured();
         assert_eq!(
@@ -435,7 +334,7 @@ mod tests {
             free: Some(0),
             ..SEEN
         };
-        pace.after(at(31_000), asked(3), &step(0, 9, Why::Stock), none_free);
+        pace.after(at(31_000), Ask::of(3), &step(0, 9, Why::Stock), none_free);
         assert_eq!(pace.measured().cause, Some(Cause::InCarts));
     }
 
@@ -447,7 +346,7 @@ mod tests {
                 sold: Some(i * 3 / 2),
                 ..SEEN
             };
-            pace.after(at(0), asked(1), &step(1, i, Why::Enough), sold);
+            pace.after(at(0), Ask::of(1), &step(1, i, Why::Enough), sold);
         }
         assert_eq!(pace.measured().seats_per_fan_milli, 1_502);
     }

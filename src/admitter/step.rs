@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::admitter::ask::rhythm;
 use crate::admitter::draw::{Turn, is_unsealed};
 use crate::admitter::mend::{Attempt, Begun, is_whole, mend};
-use crate::admitter::pace::{Pace, Seen, rhythm};
+use crate::admitter::pace::{Pace, Seen};
 use crate::admitter::patience::{Elsewhere, Unfinished};
 use crate::admitter::settings::configure;
 use crate::admitter::{Admitter, VisitError};

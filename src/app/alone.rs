@@ -18,7 +18,7 @@ use crate::app::database::Database;
 use crate::app::door;
 use crate::app::roles::{self, Roles};
 use crate::app::{StartError, bind, check};
-use crate::config::{Config, ROOM_IN_MEMORY, Writer};
+use crate::config::{Config, LOG_IN_SQL, ROOM_IN_MEMORY, Writer};
 use crate::gateway;
 use crate::http::server::serve;
 use crate::limit::in_memory::InMemory as Limits;
@@ -44,11 +44,13 @@ pub enum Role {
     Search,
     /// Counts what is sold.
     Analytics,
+    /// Sends events again without their facts.
+    Thin,
 }
 
 impl Role {
     /// Every role.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Gateway,
         Self::Admitter,
         Self::Orders,
@@ -57,6 +59,7 @@ impl Role {
         Self::Stock,
         Self::Search,
         Self::Analytics,
+        Self::Thin,
     ];
 
     /// The verb of the command line.
@@ -70,6 +73,7 @@ impl Role {
             Self::Stock => "stock",
             Self::Search => "search",
             Self::Analytics => "analytics",
+            Self::Thin => "thin",
         }
     }
 }
@@ -98,6 +102,13 @@ pub async fn start(role: Role, config: &Config) -> Result<Alone, StartError> {
             "log.writer is cdc: change data capture sends events, and no relay may".to_owned(),
         ));
     }
+    if role == Role::Thin && (!config.log.thin || config.log.url == LOG_IN_SQL) {
+        return Err(StartError::config(
+            "`thin` sends to Kafka, and only with log.thin = true; where the outbox is the log, the view \
+             thin_events of the database has the same"
+                .to_owned(),
+        ));
+    }
     let data_dir = DataDir::share(&config.data_dir)?;
     let admin = bind("admin.listen", config.admin.listen).await?;
     match role {
@@ -108,7 +119,8 @@ pub async fn start(role: Role, config: &Config) -> Result<Alone, StartError> {
         | Role::Notify
         | Role::Stock
         | Role::Search
-        | Role::Analytics => with_sql(role, config, data_dir, admin).await,
+        | Role::Analytics
+        | Role::Thin => with_sql(role, config, data_dir, admin).await,
     }
 }
 
@@ -160,6 +172,7 @@ async fn gateway_alone(
     supervisor.door("admin", serve(admin, health, roles::own_door(config), stop));
     door::behind(supervisor, &gateway, limits);
     roles::upkeep(supervisor, exposition);
+    roles::trace(supervisor, "catraca-gateway");
     Ok(alone)
 }
 
@@ -197,8 +210,10 @@ async fn with_sql(
         Role::Stock => roles.count(supervisor, [nudge(), nudge()], nudge()),
         Role::Search => roles.list(supervisor, nudge()),
         Role::Analytics => roles.analyse(supervisor, nudge()),
+        Role::Thin => roles.thin(supervisor, nudge()),
     }
     roles::upkeep(supervisor, backends.exposition.clone());
+    roles::trace(supervisor, &format!("catraca-{}", role.word()));
     Ok(alone)
 }
 
@@ -249,7 +264,8 @@ impl Alone {
             | Role::Notify
             | Role::Stock
             | Role::Search
-            | Role::Analytics => "admin API     ",
+            | Role::Analytics
+            | Role::Thin => "admin API     ",
         };
         format!("{door}  {api}http://{admin}\n  metrics       http://{admin}/metrics")
     }

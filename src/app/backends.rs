@@ -15,6 +15,7 @@ use crate::base::secret::Secret;
 use crate::base::time::{Clock, SystemClock};
 use crate::config::{self, Config, Writer};
 use crate::driver::kafka::Kafka;
+use crate::driver::kafka::producer::Producer;
 use crate::driver::redis::Settings;
 use crate::driver::smtp::Smtp;
 use crate::journey;
@@ -41,6 +42,8 @@ use crate::seller::via_http::ViaHttp;
 use crate::show;
 use crate::stock;
 use crate::telemetry::Exposition;
+use crate::thin;
+use crate::thin::via_kafka::ViaKafka;
 use crate::token::keyring::KeyRing;
 use crate::token::ticket;
 
@@ -67,6 +70,8 @@ pub struct Backends {
     pub payments: Arc<dyn Payments>,
     /// The outbox, as the relay sees it.
     pub relay: Arc<dyn relay::store::Store>,
+    /// What of it can never be sent.
+    pub quarantine: Arc<dyn relay::store::Quarantine>,
     /// The event log.
     pub log: Arc<dyn log::Subscriber>,
     /// What consumer groups have done.
@@ -83,6 +88,8 @@ pub struct Backends {
     pub analytics: Arc<dyn analytics::store::Store>,
     /// What is known of an order's way.
     pub journeys: Arc<dyn journey::store::Store>,
+    /// Where thin events go, if they go anywhere.
+    pub thin: Option<Arc<dyn thin::store::Sink>>,
     /// The metrics of the process.
     pub exposition: Exposition,
     /// The database, to be closed at the end.
@@ -158,10 +165,12 @@ impl Backends {
         let database = Database::open(config).await?;
         let sender = open_sender(config).await?;
         let slow = Duration::from_millis(config.orders.sandbox_slow_ms);
+        let kafka = open_kafka(config)?;
         let Stores {
             shows,
             orders,
             relay,
+            quarantine,
             log,
             inbox,
             sent,
@@ -169,12 +178,12 @@ impl Backends {
             search,
             analytics,
             journeys,
-        } = match open_kafka(config)? {
+        } = match &kafka {
             None => database.stores(&clock, &ids),
             Some(kafka) if config.log.writer == Writer::Cdc => {
-                database.stores_with_cdc(&clock, &ids, &kafka)
+                database.stores_with_cdc(&clock, &ids, kafka)
             }
-            Some(kafka) => database.stores_with_kafka(&clock, &ids, &kafka),
+            Some(kafka) => database.stores_with_kafka(&clock, &ids, kafka),
         };
         Ok(Self {
             rooms,
@@ -184,6 +193,7 @@ impl Backends {
             orders,
             payments: Arc::new(ViaSandbox::new(slow)),
             relay,
+            quarantine,
             log,
             inbox,
             sent,
@@ -192,6 +202,7 @@ impl Backends {
             search,
             analytics,
             journeys,
+            thin: kafka.filter(|_| config.log.thin).map(open_thin),
             exposition,
             database,
             clock,
@@ -216,8 +227,12 @@ impl Backends {
 
 /// Whether Kafka is there, a role finds out when it needs it: orders go on without.
 pub(super) fn open_kafka(config: &Config) -> Result<Option<Kafka>, StartError> {
-    let kafka = config.kafka();
+    let kafka = config.log.kafka();
     kafka.map_err(|error| StartError::config(error.to_string()))
+}
+
+fn open_thin(kafka: Kafka) -> Arc<dyn thin::store::Sink> {
+    Arc::new(ViaKafka::new(Producer::new(kafka.thin())))
 }
 
 async fn rooms_in_memory(

@@ -42,6 +42,8 @@ pub struct Stores {
     pub orders: Arc<dyn orders::store::Store>,
     /// The outbox, as the relay sees it.
     pub relay: Arc<dyn relay::store::Store>,
+    /// What of it can never be sent.
+    pub quarantine: Arc<dyn relay::store::Quarantine>,
     /// The event log.
     pub log: Arc<dyn log::Subscriber>,
     /// What consumer groups have done.
@@ -60,7 +62,7 @@ pub struct Stores {
 
 /// Builds every store with the adapters of one backend.
 macro_rules! stores {
-    ($backend:ident::$adapter:ident, $log_inbox:ident: $db:expr, $clock:expr, $ids:expr, $log:expr) => {
+    ($backend:ident::$adapter:ident, [$log_inbox:ident, $quarantine:ident]: $db:expr, $clock:expr, $ids:expr, $log:expr) => {
         Stores {
             shows: Arc::new(show::$backend::$adapter::new($db.clone())),
             orders: Arc::new(orders::$backend::$adapter::new(
@@ -72,6 +74,10 @@ macro_rules! stores {
                 $db.clone(),
                 $clock.clone(),
                 $log.clone(),
+            )),
+            quarantine: Arc::new(relay::$quarantine::$adapter::new(
+                $db.clone(),
+                $clock.clone(),
             )),
             log: Arc::new(log::$backend::$adapter::new($db.clone(), $clock.clone())),
             inbox: Arc::new(log::$log_inbox::$adapter::new(
@@ -159,10 +165,10 @@ impl Database {
     fn stores_of(&self, clock: &Arc<dyn Clock>, ids: &Arc<IdSource>, log: &LogName) -> Stores {
         match self {
             Self::Sqlite(db) => {
-                stores!(in_sqlite::InSqlite, inbox_in_sqlite: db, clock, ids, log)
+                stores!(in_sqlite::InSqlite, [inbox_in_sqlite, quarantine_in_sqlite]: db, clock, ids, log)
             }
             Self::Postgres(db) => {
-                stores!(in_postgres::InPostgres, inbox_in_postgres: db, clock, ids, log)
+                stores!(in_postgres::InPostgres, [inbox_in_postgres, quarantine_in_postgres]: db, clock, ids, log)
             }
         }
     }

@@ -2,13 +2,14 @@
 //!
 //! Everything that can be refused is tried before anything starts: folder, keys, databases, ports.
 //! `backends.rs` opens the stores, `database.rs` those in SQL; `roles.rs` lists every door and every
-//! loop of a process; `alone.rs` starts one role of them.
+//! loop of a process, `groups.rs` those of consumers; `alone.rs` starts one role of them.
 
 pub mod alone;
 pub mod backends;
 pub mod data_dir;
 pub mod database;
 mod door;
+mod groups;
 pub mod openapi;
 pub mod roles;
 
@@ -132,6 +133,15 @@ pub struct App {
 #[expect(clippy::disallowed_methods, reason = "RUST_LOG works as users expect")]
 pub fn log_filter(quiet: &str) -> String {
     std::env::var("RUST_LOG").unwrap_or_else(|_| quiet.to_owned())
+}
+
+/// What the environment says of OpenTelemetry, by its names.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "OTEL_* work as in every other program"
+)]
+pub(super) fn otel(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 /// Whether a process can be started with this configuration, as far as that can be told without

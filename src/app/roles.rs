@@ -1,5 +1,5 @@
-//! Every door and every loop, in one list. `all` starts them in one process; `alone.rs` a role of
-//! them.
+//! Every door and every loop, in one list; those of consumer groups are in `groups.rs`. `all` starts them in one
+//! process; `alone.rs` a role of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,36 +9,32 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::admin::access::{Access, Operator, Role};
+use crate::admin::dead_letters;
 use crate::admin::health::Health;
 use crate::admin::{self, Admin};
 use crate::admitter::Admitter;
 use crate::analytics;
-use crate::analytics::step::Teller;
 use crate::app::backends::{Backends, holder};
 use crate::app::data_dir::DataDir;
 use crate::app::door::{self, ORDERS};
-use crate::app::{App, Listeners, StartError};
+use crate::app::{self, App, Listeners, StartError};
 use crate::base::ids::parse_hex;
 use crate::base::secret::Secret;
 use crate::config::{Config, Writer};
+use crate::driver::https::connector;
 use crate::gateway;
 use crate::http::server::{ServerSettings, serve};
 use crate::journey::{self, Journeys};
 use crate::limit::in_memory::InMemory as Limits;
-use crate::log::consume::Consuming;
-use crate::notify;
-use crate::notify::step::Notifier;
 use crate::orders::reconcile::Reconcile;
 use crate::orders::{self, Orders};
+use crate::relay;
 use crate::relay::step::{Relay, Settings as RelaySettings};
 use crate::room::Rooms;
 use crate::search;
-use crate::search::step::Lister;
-use crate::stock;
-use crate::stock::step::Counter;
-use crate::stock::turns::Turns;
 use crate::supervisor::Supervisor;
 use crate::telemetry::Exposition;
+use crate::telemetry::otlp::{self, Exporter};
 
 /// The file of the generated admin token.
 pub const ADMIN_TOKEN: &str = "admin-token";
@@ -50,8 +46,8 @@ const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 /// What the roles are made of.
 pub(super) struct Roles<'a> {
     config: &'a Config,
-    backends: &'a Backends,
-    rooms: Rooms,
+    pub(super) backends: &'a Backends,
+    pub(super) rooms: Rooms,
     /// Wakes whoever carries out what an operator decided.
     changed: Arc<Notify>,
 }
@@ -100,6 +96,7 @@ pub(super) fn all(
     door::behind(&mut supervisor, &gateway, limits);
     roles.loops(&mut supervisor, &orders);
     upkeep(&mut supervisor, backends.exposition.clone());
+    trace(&mut supervisor, "catraca");
     let changed = roles.changed;
     Ok(App {
         addresses,
@@ -129,6 +126,24 @@ pub(super) fn upkeep(supervisor: &mut Supervisor, exposition: Exposition) {
     });
 }
 
+/// Sends spans to a collector, where the environment names one.
+pub(super) fn trace(supervisor: &mut Supervisor, service: &str) {
+    let settings = otlp::Settings::of(app::otel, service);
+    let exporter = settings.and_then(|settings| match settings {
+        Some(settings) => Exporter::start(settings, connector(None)?),
+        None => Ok(None),
+    });
+    match exporter {
+        Ok(None) => {}
+        Ok(Some(exporter)) => {
+            let stop = supervisor.loop_stop();
+            supervisor.background("traces", exporter.run(stop));
+        }
+        // A sale does not wait for those who watch it.
+        Err(error) => tracing::error!("no spans are sent: {error:#}"),
+    }
+}
+
 /// How our own listeners beside the gateway are served.
 pub(super) fn own_door(config: &Config) -> ServerSettings {
     ServerSettings {
@@ -152,9 +167,9 @@ impl<'a> Roles<'a> {
     fn loops(&self, supervisor: &mut Supervisor, orders: &Orders) {
         let nudge = || Arc::new(Notify::new());
         let (to_notify, to_rooms, to_stock) = (nudge(), nudge(), nudge());
-        let (to_search, to_analytics) = (nudge(), nudge());
+        let (to_search, to_analytics, to_thin) = (nudge(), nudge(), nudge());
         let shop = [&to_notify, &to_rooms, &to_stock];
-        let views = [&to_search, &to_analytics];
+        let views = [&to_search, &to_analytics, &to_thin];
         let readers = shop.into_iter().chain(views).map(Arc::clone).collect();
         self.admit(supervisor);
         self.sell(supervisor, orders);
@@ -165,6 +180,7 @@ impl<'a> Roles<'a> {
         self.count(supervisor, [to_rooms, to_stock], orders.written());
         self.list(supervisor, to_search);
         self.analyse(supervisor, to_analytics);
+        self.thin(supervisor, to_thin);
     }
 
     /// The loop that lets fans in.
@@ -209,86 +225,10 @@ impl<'a> Roles<'a> {
         supervisor.background("relay", relay.run(written, readers, stop));
     }
 
-    /// The consumer that writes to people.
-    pub(super) fn notify(&self, supervisor: &mut Supervisor, nudge: Arc<Notify>) {
-        let notifying = Consuming::new(
-            self.notifier(),
-            Arc::clone(&self.backends.log),
-            Arc::clone(&self.backends.inbox),
-            Arc::clone(&self.backends.clock),
-        );
-        let stop = supervisor.loop_stop();
-        supervisor.background("notify", notifying.run(nudge, stop));
-    }
-
-    /// The consumers that tell the room who has bought, and what is left.
-    pub(super) fn count(
-        &self,
-        supervisor: &mut Supervisor,
-        [to_rooms, to_stock]: [Arc<Notify>; 2],
-        written: Arc<Notify>,
-    ) {
-        let (backends, stop) = (self.backends, supervisor.loop_stop());
-        let turns = Turns::new(
-            self.rooms.clone(),
-            Arc::clone(&backends.inbox),
-            Arc::clone(&backends.clock),
-        );
-        let telling = Consuming::new(
-            turns,
-            Arc::clone(&backends.log),
-            Arc::clone(&backends.inbox),
-            Arc::clone(&backends.clock),
-        );
-        supervisor.background("admissions", telling.run(to_rooms, stop.clone()));
-
-        let counter = Counter::new(stock::step::Parts {
-            store: Arc::clone(&backends.stock),
-            log: Arc::clone(&backends.log),
-            inbox: Arc::clone(&backends.inbox),
-            rooms: self.rooms.clone(),
-            clock: Arc::clone(&backends.clock),
-            ids: Arc::clone(&backends.ids),
-        });
-        supervisor.background("stock", counter.run(to_stock, written, stop));
-    }
-
-    /// The consumer that lists what is left.
-    pub(super) fn list(&self, supervisor: &mut Supervisor, nudge: Arc<Notify>) {
-        let listing = Consuming::new(
-            Lister::new(Arc::clone(&self.backends.search)),
-            Arc::clone(&self.backends.log),
-            Arc::clone(&self.backends.inbox),
-            Arc::clone(&self.backends.clock),
-        );
-        let stop = supervisor.loop_stop();
-        supervisor.background("search", listing.run(nudge, stop));
-    }
-
-    /// The consumer that counts what is sold.
-    pub(super) fn analyse(&self, supervisor: &mut Supervisor, nudge: Arc<Notify>) {
-        let telling = Consuming::new(
-            Teller::new(Arc::clone(&self.backends.analytics)),
-            Arc::clone(&self.backends.log),
-            Arc::clone(&self.backends.inbox),
-            Arc::clone(&self.backends.clock),
-        );
-        let stop = supervisor.loop_stop();
-        supervisor.background("analytics", telling.run(nudge, stop));
-    }
-
     /// What groups have built from the log, for operators.
     fn views(&self) -> Router {
         let listings = search::api::router(Arc::clone(&self.backends.search));
         listings.merge(analytics::api::router(Arc::clone(&self.backends.analytics)))
-    }
-
-    fn notifier(&self) -> Notifier {
-        Notifier::new(
-            Arc::clone(&self.backends.inbox),
-            Arc::clone(&self.backends.sent),
-            Arc::clone(&self.backends.sender),
-        )
     }
 
     /// The shop's back end, which believes the gateway by the secret that both have.
@@ -365,8 +305,10 @@ impl<'a> Roles<'a> {
         let (facts, clock) = (&self.backends.journeys, &self.backends.clock);
         let journeys = Journeys::new(Arc::clone(facts), Arc::clone(clock));
         let journeys = journey::api::router(journeys);
-        let letters = notify::api::router(Arc::clone(&self.backends.inbox), self.notifier());
+        let letters = dead_letters::router(self.dead_letters());
         let orders = orders.operators_router(Arc::clone(&self.backends.shows));
+        let quarantine = relay::api::router(Arc::clone(&self.backends.quarantine));
+        let letters = letters.merge(quarantine);
         let more = journeys.merge(letters).merge(orders).merge(self.views());
         Ok(admin::router(admin, more))
     }

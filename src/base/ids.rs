@@ -67,7 +67,7 @@ macro_rules! hex_id {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+                f.write_str(&hex(&self.0))
             }
         }
 
@@ -135,7 +135,10 @@ debug_as_text!(FanId, TicketId, Commitment, Seed);
 
 /// Bytes as twice as many lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits
+        .map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)]))
+        .collect()
 }
 
 /// The bytes that are written so, in their one spelling.

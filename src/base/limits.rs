@@ -174,6 +174,8 @@ pub const STOCK_REPEAT_MS: u64 = 5_000;
 pub const GROUP_RUNS_MS: u64 = 15_000;
 /// Rows of sales in one answer: more than a show has in half a day of minutes, one currency, both kinds.
 pub const SALES_PAGE_MAX: usize = 1_500;
+/// Events in quarantine in one listing.
+pub const QUARANTINE_PAGE_MAX: usize = 500;
 /// Dead letters in one listing.
 pub const DEAD_LETTERS_PAGE_MAX: usize = 500;
 /// Longest reason that is kept of a failure; the rest is cut off.

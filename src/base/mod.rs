@@ -1,5 +1,6 @@
-//! The ground that everything stands on: identifiers, time, limits, outages and secrets.
+//! The ground that everything stands on: identifiers, time, limits, outages, secrets and sets of bytes.
 
+pub mod ascii;
 pub mod bound;
 pub mod ids;
 pub mod limits;

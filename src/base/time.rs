@@ -37,6 +37,14 @@ impl Timestamp {
         self.0.div_euclid(1_000)
     }
 
+    /// The instant as HTTP writes it (RFC 9110 §5.6.7), to the second.
+    pub fn http_date(self) -> String {
+        let instant = jiff::Timestamp::from_second(self.unix_seconds()).unwrap_or_default();
+        let printer = jiff::fmt::rfc2822::DateTimePrinter::new();
+        let printed = printer.timestamp_to_rfc9110_string(&instant);
+        printed.unwrap_or_default()
+    }
+
     /// How many milliseconds `earlier` lies before this instant; 0 when it lies after.
     pub fn ms_since(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0).max(0).unsigned_abs()
@@ -171,6 +179,7 @@ mod tests {
             Timestamp::from_unix_ms(1_001).to_string(),
             "1970-01-01T00:00:01.001Z"
         );
+        assert_eq!(instant.http_date(), "Sun, 02 May 2027 00:00:00 GMT");
         assert!("2027-05-01".parse::<Timestamp>().is_err());
         for beyond in [i64::MIN, i64::MAX] {
             let text = Timestamp::from_unix_ms(beyond).to_string();

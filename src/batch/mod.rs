@@ -1,7 +1,9 @@
 //! Group commit: many requests, one call.
 //!
 //! One call is in flight; whatever arrives meanwhile is the next batch. No timer: who is alone is
-//! answered at once, a crowd in batches as large as the store is slow.
+//! answered at once, a crowd in batches as large as the store is slow. A store next door is so quick that
+//! hardly anything arrives meanwhile: for what every request asks, the driver first waits for its turn
+//! once ([`Ask::GATHERS`]).
 //!
 //! ```text
 //! ask ── nobody drives? ── drive: own + queued ── call ── answer all ── pass the turn on
@@ -21,6 +23,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
+use tokio::task::yield_now;
 use tokio_util::task::TaskTracker;
 
 use crate::base::limits::{BATCH_MAX, BATCH_QUEUE_MAX};
@@ -31,6 +34,10 @@ pub trait Ask: Copy + Send {
     type Answer: Send;
     /// Why it is not.
     type Error: Failure;
+
+    /// Whether a driver first lets everybody ask whose request is here already. That costs one turn of
+    /// the runtime, and saves calls where requests come faster than they are looked at.
+    const GATHERS: bool = false;
 
     /// The same question, when it may have been asked already.
     #[must_use]
@@ -158,6 +165,9 @@ impl<A: Ask> Batch<A> {
                 Err(_) => return Err(A::Error::lost()),
             },
         };
+        if A::GATHERS {
+            yield_now().await;
+        }
         Ok(Waited::Flight(turn.take_off(ask)))
     }
 

@@ -78,7 +78,7 @@ pub async fn cdc(verb: &CdcVerb) -> u8 {
 
 async fn open(config: &Config) -> Result<(Database, ViaDebezium), StartError> {
     app::check(config)?;
-    let kafka = config.kafka();
+    let kafka = config.log.kafka();
     let kafka = kafka.map_err(|error| StartError::config(error.to_string()))?;
     let Some(kafka) = kafka.filter(|_| config.log.writer == Writer::Cdc) else {
         return Err(StartError::config("log.writer must be cdc"));

@@ -82,6 +82,9 @@ pub enum Verb {
     /// Run the counting of sales by minute in a process of its own.
     #[command(display_order = 2)]
     Analytics(ConfigArgs),
+    /// Run the sending of events without their facts, for who may not see them, in a process of its own.
+    #[command(display_order = 2)]
+    Thin(ConfigArgs),
     /// Create shows and steer them (speaks to the admin API).
     #[command(subcommand, display_order = 3)]
     Show(operate::ShowVerb),
@@ -94,6 +97,9 @@ pub enum Verb {
     /// List deliveries that were set aside, or hand them over again (speaks to the admin API).
     #[command(subcommand, display_order = 5)]
     DeadLetters(operate::DeadLetterVerb),
+    /// List events that can never be sent, let one go again, or go on without it (speaks to the admin API).
+    #[command(subcommand, display_order = 5)]
+    Quarantine(operate::QuarantineVerb),
     /// Verify a draw from what is public.
     #[command(subcommand, display_order = 6)]
     Draw(draw::DrawVerb),
@@ -152,10 +158,12 @@ pub async fn run(cli: Cli) -> ExitCode {
         Verb::Stock(args) => serve::alone(Role::Stock, &args).await,
         Verb::Search(args) => serve::alone(Role::Search, &args).await,
         Verb::Analytics(args) => serve::alone(Role::Analytics, &args).await,
+        Verb::Thin(args) => serve::alone(Role::Thin, &args).await,
         Verb::Show(verb) => operate::show(verb).await,
         Verb::Journey(args) => operate::journey(args).await,
         Verb::Order(verb) => cancel::order(verb).await,
         Verb::DeadLetters(verb) => operate::dead_letters(verb).await,
+        Verb::Quarantine(verb) => operate::quarantine(verb).await,
         Verb::Draw(verb) => draw::draw(verb).await,
         Verb::Check(args) => check::check(args).await,
         Verb::Migrate(args) => migrate::migrate(&args).await,

@@ -28,7 +28,7 @@ log alone (search, analytics) is emptied and built again. Every other group know
 nobody twice.\n\nExample:\n  catraca offsets reset search --dry-run"
     )]
     Reset {
-        /// The group: notify, stock, admissions, search, analytics.
+        /// The group: notify, stock, admissions, search, analytics, thin.
         group: String,
         /// Say from where to where, and change nothing.
         #[arg(long)]

@@ -143,6 +143,30 @@ pub enum DeadLetterVerb {
     },
 }
 
+/// `catraca quarantine …`
+#[derive(Debug, Subcommand)]
+pub enum QuarantineVerb {
+    /// List what cannot be sent, with the reasons.
+    List {
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Let the relay try an event again, once its reason is gone, and those of its key behind it.
+    Release {
+        /// The event's seq.
+        seq: u64,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Give an event up: no consumer will ever see it. Those of its key behind it go.
+    Skip {
+        /// The event's seq.
+        seq: u64,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+}
+
 /// Carries out `catraca show …`.
 pub async fn show(verb: ShowVerb) -> u8 {
     let done = match verb {
@@ -193,6 +217,22 @@ pub async fn dead_letters(verb: DeadLetterVerb) -> u8 {
         DeadLetterVerb::List { admin } => list_dead_letters(&admin).await,
         DeadLetterVerb::Replay { id, admin } => {
             let ask = Ask::post(format!("/admin/v1/dead-letters/{id}/replay"));
+            pretty(&admin, ask).await
+        }
+    };
+    code(done)
+}
+
+/// Carries out `catraca quarantine …`.
+pub async fn quarantine(verb: QuarantineVerb) -> u8 {
+    let done = match verb {
+        QuarantineVerb::List { admin } => pretty(&admin, Ask::get("/admin/v1/quarantine")).await,
+        QuarantineVerb::Release { seq, admin } => {
+            let ask = Ask::post(format!("/admin/v1/quarantine/{seq}/release"));
+            pretty(&admin, ask).await
+        }
+        QuarantineVerb::Skip { seq, admin } => {
+            let ask = Ask::post(format!("/admin/v1/quarantine/{seq}/skip"));
             pretty(&admin, ask).await
         }
     };

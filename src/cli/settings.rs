@@ -76,7 +76,8 @@ fn without_password(value: &str) -> String {
 fn render(loaded: &Loaded) -> String {
     let mut lines = Vec::new();
     walk(&loaded.document, "", &mut |path, value| {
-        let is_secret = path.ends_with("secret") && value.as_str() != Some("");
+        let is_secret = ["secret", "password"].iter().any(|end| path.ends_with(end));
+        let is_secret = is_secret && value.as_str() != Some("");
         let shown = if is_secret {
             "\"***\"".to_owned()
         } else {

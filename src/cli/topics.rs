@@ -11,22 +11,22 @@ use crate::driver::kafka::topics::Applied;
 /// What can be done with topics.
 #[derive(Debug, Subcommand)]
 pub enum TopicsVerb {
-    /// Make the topic that log.url and log.topic name, and that of its dead letters. Where they are there,
-    /// nothing changes; one with another number of partitions is refused.
+    /// Make the topic that log.url and log.topic name, that of its dead letters, and with log.thin that of thin
+    /// events. Where they are there, nothing changes; one with another number of partitions is refused.
     Apply(ConfigArgs),
 }
 
 /// Carries out `catraca topics`.
 pub async fn topics(verb: &TopicsVerb) -> u8 {
     let TopicsVerb::Apply(args) = verb;
-    let kafka = match loaded(args) {
-        Ok(loaded) => loaded.config.kafka(),
+    let config = match loaded(args) {
+        Ok(loaded) => loaded.config,
         Err(error) => {
             complain(&error);
             return CONFIG;
         }
     };
-    let kafka = match kafka {
+    let kafka = match config.log.kafka() {
         Ok(Some(kafka)) => kafka,
         Ok(None) => {
             let line =
@@ -39,7 +39,11 @@ pub async fn topics(verb: &TopicsVerb) -> u8 {
             return CONFIG;
         }
     };
-    for kafka in [&kafka, &kafka.dead_letters()] {
+    let thin = config.log.thin.then(|| kafka.thin());
+    for kafka in [kafka.clone(), kafka.dead_letters()]
+        .into_iter()
+        .chain(thin)
+    {
         let word = match kafka.apply_topic().await {
             Ok(Applied::Made) => "made",
             Ok(Applied::Unchanged) => "unchanged",

@@ -7,6 +7,7 @@
 pub mod layers;
 pub mod suggest;
 
+mod kafka;
 mod place;
 
 use std::net::SocketAddr;
@@ -18,7 +19,6 @@ use crate::base::bound::within;
 use crate::base::ids::ShowId;
 use crate::base::limits::WAIT_MS_MAX;
 use crate::base::secret::Secret;
-use crate::driver::kafka::{self, Kafka};
 use crate::driver::redis::Redis;
 use crate::gateway::settings::Settings as Gateway;
 use crate::gateway::upstreams::{Gate, HostSent, Route};
@@ -86,6 +86,20 @@ pub struct Log {
     pub topic: String,
     /// Who sends events there.
     pub writer: Writer,
+    /// Whether thin events go to a topic beside it.
+    pub thin: bool,
+    /// PEM certificates to trust for TLS to Kafka; empty: those that the machine trusts.
+    pub ca_file: PathBuf,
+    /// A PEM certificate of one's own, where Kafka asks for one; empty: none.
+    pub cert_file: PathBuf,
+    /// Its PEM key.
+    pub key_file: PathBuf,
+    /// How a user logs in to Kafka; empty: nobody does.
+    pub sasl: String,
+    /// Who.
+    pub user: String,
+    /// Their password.
+    pub password: Secret,
 }
 
 /// `log.writer`: of the two exactly one sends.
@@ -212,12 +226,11 @@ impl Config {
                 "room.url ({scheme}) must be {ROOM_IN_MEMORY} or lead to Redis: {error}"
             ));
         }
-        let kafka = self.kafka()?;
+        let kafka = self.log.kafka()?;
         if self.log.writer == Writer::Cdc && (kafka.is_none() || !self.database_is_postgres()) {
             return wrong(format!(
-                "log.writer (cdc) needs log.url ({}) to begin with {} and database.url with postgres://",
-                self.log.url,
-                kafka::SCHEME
+                "log.writer (cdc) needs log.url ({}) to lead to Kafka and database.url to begin with postgres://",
+                self.log.url
             ));
         }
         if !self.database.url.starts_with("sqlite:") && !self.database_is_postgres() {
@@ -278,27 +291,6 @@ impl Config {
             Ok(_) => Ok(()),
             Err(error) => Err(ConfigError(error.to_string())),
         }
-    }
-
-    /// The topic in Kafka that events go to; none where the outbox is the log.
-    ///
-    /// # Errors
-    /// What cannot be one.
-    pub fn kafka(&self) -> Result<Option<Kafka>, ConfigError> {
-        let Log { url, topic, .. } = &self.log;
-        if url == LOG_IN_SQL {
-            return Ok(None);
-        }
-        if !url.starts_with(kafka::SCHEME) {
-            return Err(ConfigError(format!(
-                "log.url ({url}) must be {LOG_IN_SQL} or begin with {}",
-                kafka::SCHEME
-            )));
-        }
-        let kafka = Kafka::new(url, topic);
-        kafka
-            .map(Some)
-            .map_err(|fault| ConfigError(format!("log.url ({url}), log.topic ({topic}): {fault}")))
     }
 
     /// Whether `database.url` names a PostgreSQL server.

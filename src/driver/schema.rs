@@ -26,4 +26,6 @@ schema![
     "0006_mends",
     "0007_kafka",
     "0008_views",
+    "0009_outbox",
+    "0010_holds_of_a_ticket",
 ];

@@ -152,7 +152,7 @@ pub(in crate::driver) fn database_code(error: &(dyn Error + 'static)) -> Option<
 }
 
 /// Whether a unit of work found that what it had read has changed, wherever in the chain that is.
-pub(in crate::driver) fn has_moved(error: &(dyn Error + 'static)) -> bool {
+pub(crate) fn has_moved(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
         if matches!(error.downcast_ref(), Some(SqlError::Moved)) {

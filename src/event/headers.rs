@@ -13,8 +13,8 @@ const SOURCE: &str = "ce_source";
 const TIME: &str = "ce_time";
 /// Extensions of ours, after the columns of the outbox.
 const AGGREGATE: &str = "ce_aggregatetype";
-const VERSION: &str = "ce_aggregateversion";
-const TRACE: &str = "traceparent";
+pub(super) const VERSION: &str = "ce_aggregateversion";
+pub(super) const TRACE: &str = "traceparent";
 
 /// What headers say of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,18 +35,25 @@ pub struct About<'a> {
 
 /// The headers of an event, by name.
 pub fn write(about: &About<'_>) -> Vec<(&'static str, String)> {
-    let mut headers = vec![
-        (SPEC, "1.0".to_owned()),
-        (ID, about.id.to_owned()),
-        (KIND, about.kind.to_owned()),
-        (SOURCE, "/catraca".to_owned()),
-        (TIME, about.at.to_string()),
-        ("content-type", "application/json".to_owned()),
+    let mut headers = common((about.id, about.kind), about.at);
+    headers.extend([
         (AGGREGATE, about.aggregate.to_owned()),
         (VERSION, about.version.to_string()),
-    ];
+    ]);
     headers.extend(about.trace.map(|trace| (TRACE, trace.to_owned())));
     headers
+}
+
+/// What every record says of its event.
+pub(super) fn common((id, kind): (&str, &str), at: Timestamp) -> Vec<(&'static str, String)> {
+    vec![
+        (SPEC, "1.0".to_owned()),
+        (ID, id.to_owned()),
+        (KIND, kind.to_owned()),
+        (SOURCE, "/catraca".to_owned()),
+        (TIME, at.to_string()),
+        ("content-type", "application/json".to_owned()),
+    ]
 }
 
 /// Reads what [`write`] has written. Other headers are left alone.

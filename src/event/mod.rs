@@ -3,12 +3,13 @@
 //! An event is written into the outbox in the transaction that made it true. It carries the facts a
 //! consumer needs, so that nobody has to call back. `codec.rs` turns it into JSON, a corpus pins every
 //! schema of it, and `upcast.rs` reads the older ones; `money.rs` keeps amounts exact; `partition.rs` says where a key goes, and
-//! `headers.rs` what stands beside the payload in Kafka.
+//! `headers.rs` what stands beside the payload in Kafka. `thin.rs` is what is left of an event without its facts.
 
 pub mod codec;
 pub mod headers;
 pub mod money;
 pub mod partition;
+pub mod thin;
 pub mod upcast;
 
 use serde::{Deserialize, Serialize};

@@ -166,16 +166,20 @@ impl Boards {
     }
 
     /// Reads the list of shows and every board. Reading twice changes nothing; a board that cannot
-    /// be read keeps its last state, and so does a show that is listed no more: shows are not taken
-    /// away, but a store can lose its list.
+    /// be read keeps its last state. A show that is listed no more is still read: shows are not taken
+    /// away, but a store can lose its list, or have it where just now it cannot be read.
     ///
     /// # Errors
     /// The list could not be read, or the last board that could not.
     pub async fn step(&self) -> Result<(), StoreError> {
         let mut read = Vec::new();
         let mut failed = Ok(());
-        let mut shows: BTreeSet<ShowId> = self.rooms.shows().await?.into_iter().collect();
-        shows.extend(self.known_shows());
+        let mut shows: BTreeSet<ShowId> = self.known_shows().into_iter().collect();
+        match self.rooms.shows().await {
+            Ok(listed) => shows.extend(listed),
+            Err(error) if shows.is_empty() => return Err(error),
+            Err(error) => failed = Err(error),
+        }
         for show in shows {
             let board = self.rooms.board(&show).await;
             let board = board.map_err(|error| failed = Err(error)).ok();

@@ -163,11 +163,10 @@ impl Reader<'_> {
                 .and_then(|value| value.strip_prefix("Bearer ")),
             Bearer::IsNotOurs => None,
         };
-        let name = self.style.name("pass", self.show);
         let texts = [
             single(headers, PASS_HEADER)?,
             bearer,
-            cookie(headers, &name)?,
+            self.cookie(headers, "pass")?,
         ];
         let mut shown: Option<Shown> = None;
         for text in texts.into_iter().flatten() {
@@ -207,8 +206,10 @@ impl Reader<'_> {
         headers: &HeaderMap,
         verify: impl Fn(&str) -> Option<Ticket>,
     ) -> Result<Ticket, Problem> {
-        let name = self.style.name("ticket", self.show);
-        let texts = [single(headers, TICKET_HEADER)?, cookie(headers, &name)?];
+        let texts = [
+            single(headers, TICKET_HEADER)?,
+            self.cookie(headers, "ticket")?,
+        ];
         let mut shown: Option<Ticket> = None;
         for text in texts.into_iter().flatten() {
             let ticket = verify(text).ok_or_else(Problem::no_ticket)?;
@@ -219,6 +220,13 @@ impl Reader<'_> {
             shown = Some(ticket);
         }
         shown.ok_or_else(Problem::no_ticket)
+    }
+
+    fn cookie<'a>(&self, headers: &'a HeaderMap, what: &str) -> Result<Option<&'a str>, Problem> {
+        if !headers.contains_key(COOKIE) {
+            return Ok(None);
+        }
+        cookie(headers, &self.style.name(what, self.show))
     }
 }
 

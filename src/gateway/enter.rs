@@ -54,7 +54,7 @@ pub(crate) async fn enter<'a>(
     joiner: Joiner,
 ) -> Result<Entered<'a>, Problem> {
     if let Some(shown) = &joiner.shown {
-        limit::within(&*gateway.limits, Asking::Fan(shown.pass.fan)).await?;
+        limit::within(&*gateway.limits, Asking::Fan(shown.pass.fan))?;
     }
     if seen.is_off() {
         return Err(refused(RoomState::Off));

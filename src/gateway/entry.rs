@@ -14,7 +14,7 @@ use crate::gateway::routes::METHODS;
 use crate::gateway::{Gateway, target};
 use crate::http::extract::single;
 use crate::http::problem::{Last, Problem};
-use crate::http::server::{Encrypted, Peer};
+use crate::http::service::{Arrival, Transport};
 
 /// How a request reached us. An extension of every request that came in.
 #[derive(Debug, Clone)]
@@ -42,7 +42,11 @@ impl Entry {
 ///
 /// # Errors
 /// What is wrong with one that can be read in two ways.
-pub(crate) fn strictly(gateway: &Gateway, request: &Request) -> Result<Entry, Problem> {
+pub(crate) fn strictly(
+    gateway: &Gateway,
+    request: &Request,
+    arrival: &Arrival,
+) -> Result<Entry, Problem> {
     let (uri, headers) = (request.uri(), request.headers());
     check_method(request.method())?;
     if TARGET_BYTES_MAX
@@ -56,7 +60,7 @@ pub(crate) fn strictly(gateway: &Gateway, request: &Request) -> Result<Entry, Pr
             "The address is too long.",
         ));
     }
-    target::segments(uri.path()).map_err(|_| bad_path())?;
+    target::check_path(uri.path()).map_err(|_| bad_path())?;
     target::show_in_query(uri.query().unwrap_or_default()).map_err(|_| bad_path())?;
     if single(headers, EXPECT.as_str())?
         .is_some_and(|what| !what.eq_ignore_ascii_case("100-continue"))
@@ -67,7 +71,7 @@ pub(crate) fn strictly(gateway: &Gateway, request: &Request) -> Result<Entry, Pr
             "That cannot be expected.",
         ));
     }
-    let entry = reached(gateway, request)?;
+    let entry = reached(gateway, request, arrival)?;
     if gateway.origins.listed(headers).is_none() {
         check_origin(request.method(), headers, &entry.host)?;
     }
@@ -78,15 +82,18 @@ pub(crate) fn strictly(gateway: &Gateway, request: &Request) -> Result<Entry, Pr
 ///
 /// # Errors
 /// It names no host, or more than one.
-pub(crate) fn reached(gateway: &Gateway, request: &Request) -> Result<Entry, Problem> {
+pub(crate) fn reached(
+    gateway: &Gateway,
+    request: &Request,
+    arrival: &Arrival,
+) -> Result<Entry, Problem> {
     let headers = request.headers();
     let mut host = host(request.uri(), headers, request.version())?;
-    let mut proto = match request.extensions().get::<Encrypted>() {
-        Some(Encrypted) => "https",
-        None => "http",
+    let mut proto = match arrival.transport {
+        Transport::Tls => "https",
+        Transport::Clear => "http",
     };
-    let peer = request.extensions().get::<Peer>();
-    if peer.is_some_and(|peer| gateway.trusts(peer.0.ip())) {
+    if gateway.trusts(arrival.peer.ip()) {
         if single(headers, "x-forwarded-proto")? == Some("https") {
             proto = "https";
         }

@@ -15,14 +15,12 @@ use http::header::CACHE_CONTROL;
 use http::{HeaderValue, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::{Client, Error as ClientError};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::gateway::care::{Admitted, Care, Way};
 use crate::gateway::headers::{sift_trailers, strip_response};
 use crate::gateway::outgoing::{Address, Errand, Message};
+use crate::gateway::pool::{Failure, Pool};
 use crate::gateway::sending::{Progress, Sending};
 use crate::gateway::terms::Terms;
 use crate::http::body::{BodyError, Bounded, Holding, body_error};
@@ -30,18 +28,13 @@ use crate::http::extract::unfinished;
 use crate::http::layers;
 use crate::http::problem::Problem;
 use crate::telemetry::metrics;
-
-/// How long an unused connection to an upstream is kept: shorter than servers keep theirs, so that
-/// no request is sent into a connection that is being closed.
-const POOL_IDLE_MAX: Duration = Duration::from_secs(15);
-/// Unused connections kept for an upstream.
-const POOL_MAX: usize = 256;
+use crate::telemetry::traces::Span;
 
 /// An upstream as the gateway reaches it.
 #[derive(Debug)]
 pub(crate) struct Forwarder {
     address: Address,
-    client: Client<HttpConnector, Sending>,
+    pool: Arc<Pool>,
     care: Arc<Care>,
 }
 
@@ -60,7 +53,7 @@ enum Lost {
     /// The client did not send what it began: the upstream is not to blame.
     Unsent(Problem),
     /// Nothing was sent.
-    Unreachable(ClientError),
+    Unreachable(anyhow::Error),
     /// The connection, or the answer, was broken.
     Broken(anyhow::Error),
     /// The upstream had the request and was silent for so long.
@@ -70,19 +63,9 @@ enum Lost {
 impl Forwarder {
     /// A way to an upstream; connecting may take `connect_max`.
     pub(crate) fn new(address: Address, care: Arc<Care>, connect_max: Duration) -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(connect_max));
-        let client = Client::builder(TokioExecutor::new())
-            .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(POOL_IDLE_MAX)
-            .pool_max_idle_per_host(POOL_MAX)
-            .retry_canceled_requests(true) // of which no byte had been written
-            .set_host(false)
-            .build(connector);
         Self {
+            pool: Pool::new(address.authority.clone(), connect_max),
             address,
-            client,
             care,
         }
     }
@@ -99,6 +82,25 @@ impl Forwarder {
     /// 408 and 413 where the body is slow or long, 503 where the upstream cannot be reached or has
     /// enough to do, 504 where it does not answer in time, 502 where its answer is broken.
     pub(crate) async fn forward(
+        &self,
+        mut request: Request,
+        errand: &Errand<'_>,
+        way: &Way,
+    ) -> Result<Response, Problem> {
+        let mut span = Span::of_request("gateway", request.headers_mut());
+        span.tell("http.request.method", request.method().as_str());
+        if let Some(show) = errand.show {
+            span.tell("show.id", show.as_str());
+        }
+        let answered = self.forwarded(request, errand, way).await;
+        span.answered(match &answered {
+            Ok(answer) => answer.status(),
+            Err(problem) => problem.status(),
+        });
+        answered
+    }
+
+    async fn forwarded(
         &self,
         request: Request,
         errand: &Errand<'_>,
@@ -145,7 +147,8 @@ impl Forwarder {
             .with_trailers(sift_trailers);
         let (body, progress) = Sending::new(body);
         let answered = tokio::select! {
-            answered = self.client.request(message.with(body)) => answered.map_err(Lost::from),
+            biased;
+            answered = self.pool.ask(message.with(body)) => answered.map_err(Lost::from),
             lost = patience(progress.as_deref(), terms) => Err(lost),
         };
         // An answer that came before the request was all there took the upstream no time.
@@ -203,12 +206,14 @@ fn incoming(response: http::Response<Incoming>, errand: &Errand<'_>) -> http::Re
     http::Response::from_parts(parts, body)
 }
 
-impl From<ClientError> for Lost {
-    fn from(error: ClientError) -> Self {
-        match body_error(&error) {
-            Some(cause) => Self::Unsent(unfinished(cause)),
-            None if error.is_connect() => Self::Unreachable(error),
-            None => Self::Broken(error.into()),
+impl From<Failure> for Lost {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Unreachable(cause) => Self::Unreachable(cause),
+            Failure::Broken(error) => match body_error(&error) {
+                Some(cause) => Self::Unsent(unfinished(cause)),
+                None => Self::Broken(error.into()),
+            },
         }
     }
 }

@@ -3,48 +3,89 @@
 //! This is one function and not a stack of layers. A layer boxes its future and clones all that lies
 //! below it, for every request; nine of them cost more than everything else that a status poll does.
 
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use std::pin::pin;
 
-use crate::base::ids::ShowId;
+use axum::Router;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use tower::ServiceExt;
+
+use crate::base::ids::{RequestId, ShowId};
+use crate::gateway::brief::{self, Brief};
+use crate::gateway::entry::Entry;
 use crate::gateway::routes::METHODS;
-use crate::gateway::{Gateway, GatewayState, entry, gate, limit};
+use crate::gateway::{Gateway, GatewayState, entry, gate, limit, own_answer};
+use crate::http::extract::{ClientAddr, client_addr};
 use crate::http::layers;
+use crate::http::service::{Arrival, Service};
 use crate::limit::Asking;
 use crate::limit::prefix::Prefixes;
 
-/// Lets a request in, or answers it at the door.
-pub(crate) async fn door(
-    State(gateway): State<GatewayState>,
-    mut request: Request,
-    next: Next,
-) -> Response {
-    let id = gateway.ids.request(gateway.clock.now());
-    let signature = layers::name(id, &mut request); // first: all below can be found again
-    let method = request.method().clone();
-    let is_off = is_off(&gateway, &request);
-    let site = gateway.origins.listed(request.headers()).cloned();
-    let patience = gateway.patience(&mut request); // which a route may lengthen
-    let answer = past(&gateway, request, next);
-    let answer = layers::in_time(&patience, answer); // also what lets a drain end
-    let mut response = layers::panic_to_500(answer).await; // a bug costs one request
-    layers::log_failure(id, &method, &response); // sees the answers of all above
-    response.headers_mut().insert(layers::REQUEST_ID, signature);
-    if is_off {
-        response.headers_mut().insert(gate::ROOM, gate::OFF); // nobody takes it for a room that is on
+/// The gateway as a listener serves it.
+#[derive(Debug, Clone)]
+pub struct Door {
+    pub(super) gateway: GatewayState,
+    /// Where a request goes that was let in.
+    pub(super) inside: Router,
+}
+
+impl Service for Door {
+    /// Lets a request in, or answers it at the door.
+    async fn answer(&self, request: Request, arrival: Arrival) -> Response {
+        let gateway = &*self.gateway;
+        let id = gateway.ids.request(gateway.clock.now());
+        let signature = layers::signature(id); // first: all below can be found again
+        let method = request.method().clone();
+        let is_off = is_off(gateway, &request, &arrival);
+        let site = gateway.origins.listed(request.headers()).cloned();
+        let answer = pin!(self.past(request, &arrival, id)); // which stays where it is: it is large
+        let answer = pin!(layers::in_time(&arrival.patience, answer)); // also what lets a drain end
+        let mut response = layers::panic_to_500(answer).await; // a bug costs one request
+        layers::log_failure(id, &method, &response); // sees the answers of all above
+        response.headers_mut().insert(layers::REQUEST_ID, signature);
+        if is_off {
+            response.headers_mut().insert(gate::ROOM, gate::OFF); // nobody takes it for a room that is on
+        }
+        gateway.origins.tell(site, response.headers_mut()); // whatever it says
+        response
     }
-    gateway.origins.tell(site, response.headers_mut()); // whatever it says
-    response
+
+    fn is_brief(&self, method: &str, path: &str) -> bool {
+        Brief::of(method, path).is_some()
+    }
+}
+
+impl Door {
+    async fn past(&self, request: Request, arrival: &Arrival, id: RequestId) -> Response {
+        let gateway = &self.gateway;
+        let Some(_permit) = layers::permit(&gateway.in_flight) else {
+            return layers::shed(); // before doing any work
+        };
+        let (entry, client, request) = match let_in(gateway, request, arrival).await {
+            Ok(entered) => entered,
+            Err(refused) => return refused,
+        };
+        let mut request = match brief::answer(gateway, client, request).await {
+            Ok(answered) => return own_answer(answered),
+            Err(at_length) => at_length,
+        };
+        let extensions = request.extensions_mut();
+        extensions.insert(id);
+        extensions.insert(entry);
+        extensions.insert(client);
+        extensions.insert(arrival.patience.clone()); // which a route may lengthen
+        let answered = Box::pin(self.inside.clone().oneshot(request)).await;
+        answered.unwrap_or_else(|never| match never {})
+    }
 }
 
 /// Whether a request is about a show whose room is off, whatever becomes of it. Seldom is any room off, so
 /// that it may take a while to find out.
-fn is_off(gateway: &Gateway, request: &Request) -> bool {
+fn is_off(gateway: &Gateway, request: &Request, arrival: &Arrival) -> bool {
     if !gateway.boards.is_any_off() {
         return false;
     }
-    let show = named(request.uri().path()).or_else(|| routed(gateway, request));
+    let show = named(request.uri().path()).or_else(|| routed(gateway, request, arrival));
     show.is_some_and(|show| gateway.boards.is_off(&show))
 }
 
@@ -57,8 +98,11 @@ fn named(path: &str) -> Option<ShowId> {
 }
 
 /// The show of the route that a request takes, or would with another method.
-fn routed(gateway: &Gateway, request: &Request) -> Option<ShowId> {
-    let (uri, host) = (request.uri(), entry::reached(gateway, request).ok()?);
+fn routed(gateway: &Gateway, request: &Request, arrival: &Arrival) -> Option<ShowId> {
+    let (uri, host) = (
+        request.uri(),
+        entry::reached(gateway, request, arrival).ok()?,
+    );
     let host = host.host_name();
     let find = |method| {
         let found = gateway.table.find(&host, method, uri.path(), uri.query());
@@ -68,32 +112,23 @@ fn routed(gateway: &Gateway, request: &Request) -> Option<ShowId> {
     std::iter::once(own).chain(METHODS).find_map(find)
 }
 
-async fn past(gateway: &Gateway, request: Request, next: Next) -> Response {
-    let Some(_permit) = layers::permit(&gateway.in_flight) else {
-        return layers::shed(); // before doing any work
-    };
-    match let_in(gateway, request).await {
-        Ok(request) => next.run(request).await,
-        Err(refused) => refused,
-    }
-}
-
-async fn let_in(gateway: &Gateway, request: Request) -> Result<Request, Response> {
-    let mut request = layers::fitting(request, gateway.body_bytes_max) // nobody sends what nobody takes
+async fn let_in(
+    gateway: &Gateway,
+    request: Request,
+    arrival: &Arrival,
+) -> Result<(Entry, ClientAddr, Request), Response> {
+    let request = layers::fitting(request, gateway.body_bytes_max) // nobody sends what nobody takes
         .await
         .map_err(IntoResponse::into_response)?;
-    let entry = entry::strictly(gateway, &request) // one reading, or none
+    let entry = entry::strictly(gateway, &request, arrival) // one reading, or none
         .map_err(entry::refused)?;
     let proxies = &gateway.settings.trusted_proxies;
-    let client = layers::client_addr(&request, proxies); // who is asking
+    let client = client_addr(arrival.peer.ip(), request.headers(), proxies); // who is asking
     let asking = Asking::Anything(Prefixes::of(client.0).narrowest());
     limit::within(&*gateway.limits, asking) // and how often
-        .await
         .map_err(IntoResponse::into_response)?;
     if let Some(told) = gateway.origins.preflight(&request) {
         return Err(told); // browsers that ask first
     }
-    request.extensions_mut().insert(entry);
-    request.extensions_mut().insert(client);
-    Ok(request)
+    Ok((entry, client, request))
 }

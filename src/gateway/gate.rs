@@ -172,7 +172,7 @@ async fn with_pass(
         return Ok(Passage::Off(entrant.ok()));
     }
     let entrant = entrant?;
-    limit::within(&*gateway.limits, Asking::Fan(entrant.fan)).await?;
+    limit::within(&*gateway.limits, Asking::Fan(entrant.fan))?;
     Ok(Passage::Entrant(entrant))
 }
 
@@ -192,7 +192,7 @@ async fn with_ticket(
         return Ok(Passage::Off(bound.ok().map(entrant)));
     }
     let ticket = bound?;
-    limit::within(&*gateway.limits, Asking::Gated(ticket.id)).await?;
+    limit::within(&*gateway.limits, Asking::Gated(ticket.id))?;
     let now = seen.now();
     match live_until(gateway, &ticket, now).await {
         Ok(Some(until)) if ticket.expires_at <= now => Ok(renewed(gateway, &seen, ticket, until)),

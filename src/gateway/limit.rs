@@ -17,8 +17,8 @@ const LEFT: HeaderName = HeaderName::from_static("ratelimit");
 ///
 /// # Errors
 /// 429 with the seconds after which the next one would pass.
-pub(crate) async fn within(limits: &dyn Limiter, asking: Asking) -> Result<(), Problem> {
-    match limits.ask(asking).await {
+pub(crate) fn within(limits: &dyn Limiter, asking: Asking) -> Result<(), Problem> {
+    match limits.ask(asking) {
         Verdict::Pass => Ok(()),
         Verdict::TooMany { retry_after_s } => {
             metrics::limited(asking.word());

@@ -11,6 +11,7 @@
 
 mod account;
 pub mod boards;
+mod brief;
 mod care;
 mod challenge;
 mod cors;
@@ -28,6 +29,7 @@ mod outgoing;
 pub mod page;
 mod pages;
 mod pattern;
+mod pool;
 mod recent;
 pub mod routes;
 mod rules;
@@ -47,8 +49,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::middleware::from_fn_with_state;
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use http::HeaderValue;
@@ -64,6 +65,7 @@ use crate::gateway::cors::Origins;
 use crate::gateway::credentials::{CookieStyle, Reader};
 use crate::gateway::follow_up::FollowUps;
 use crate::gateway::forward::Forwarder;
+use crate::gateway::front::Door;
 use crate::gateway::gate::Memory;
 use crate::gateway::outgoing::Address;
 use crate::gateway::page::Site;
@@ -73,7 +75,6 @@ use crate::gateway::settings::Settings;
 use crate::gateway::terms::Terms;
 use crate::gateway::upstreams::{Route, Upstream};
 use crate::http::extract::is_trusted;
-use crate::http::patience::Patience;
 use crate::http::problem::Problem;
 use crate::http::server::ServerSettings;
 use crate::limit::{Joins, Limiter};
@@ -260,13 +261,6 @@ impl Gateway {
         }
     }
 
-    /// The patience with a request that the server knows nothing of; what it does know counts.
-    fn patience(&self, request: &mut Request) -> Patience {
-        let (ms, settings) = (Duration::from_millis, &self.settings);
-        let own = || Patience::new(ms(settings.request_ms), ms(settings.stall_ms));
-        request.extensions_mut().get_or_insert_with(own).clone()
-    }
-
     fn reader<'a>(&'a self, show: &'a ShowId) -> Reader<'a> {
         Reader {
             show,
@@ -281,8 +275,8 @@ impl Gateway {
 }
 
 /// Every route of the gateway. What is not ours is an upstream's, or nobody's.
-pub fn router(gateway: GatewayState) -> Router {
-    Router::new()
+pub fn router(gateway: GatewayState) -> Door {
+    let inside = Router::new()
         .route("/v1/shows/{show}/join", post(visit::join))
         .route("/v1/shows/{show}/status", get(visit::status))
         .route("/v1/shows/{show}/place", delete(visit::leave))
@@ -299,8 +293,8 @@ pub fn router(gateway: GatewayState) -> Router {
         .method_not_allowed_fallback(async || Problem::no_such_method())
         .layer(MapResponseLayer::new(own_answer))
         .fallback(through::through)
-        .layer(from_fn_with_state(Arc::clone(&gateway), front::door))
-        .with_state(gateway)
+        .with_state(Arc::clone(&gateway));
+    Door { gateway, inside }
 }
 
 /// Our own answers are for one fan and for now, unless they say otherwise.

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
+use http::header::{CONNECTION, HOST, TE, VIA};
 use http::request::Parts;
-use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
+use http::uri::{Authority, PathAndQuery};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
 
 use crate::base::ids::{IdSource, RequestId, ShowId};
 use crate::base::secret::Secret;
@@ -17,7 +18,19 @@ use crate::gateway::gate::Entrant;
 use crate::gateway::headers::{Hops, strip_request};
 use crate::gateway::upstreams::HostSent;
 use crate::http::extract::ClientAddr;
+use crate::http::layers::REQUEST_ID;
 use crate::token::assertion::{self, Asserted};
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const FAN: HeaderName = HeaderName::from_static("x-catraca-fan");
+const SHOW: HeaderName = HeaderName::from_static("x-catraca-show");
+const TICKET_ID: HeaderName = HeaderName::from_static("x-catraca-ticket-id");
+const NONCE: HeaderName = HeaderName::from_static("x-catraca-nonce");
+const ASSERTION: HeaderName = HeaderName::from_static(assertion::HEADER);
+/// As many as are added at most: the map grows once.
+const ADDED_MAX: usize = 13;
 
 /// What is to be forwarded, beside the request itself.
 #[derive(Debug)]
@@ -49,7 +62,7 @@ pub(crate) struct Address {
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
     method: Method,
-    uri: Uri,
+    target: PathAndQuery,
     headers: HeaderMap,
     nonce: Option<RequestId>,
 }
@@ -65,7 +78,7 @@ impl Message {
         let mut request = Request::new(body);
         *request.method_mut() = self.method;
         *request.version_mut() = Version::HTTP_11;
-        *request.uri_mut() = self.uri;
+        *request.uri_mut() = self.target.into();
         *request.headers_mut() = self.headers;
         request
     }
@@ -75,32 +88,37 @@ impl Address {
     /// The message for a request that came to us.
     pub(crate) fn message(&self, mut parts: Parts, errand: &Errand<'_>) -> Message {
         let id = parts.extensions.get::<RequestId>().copied();
+        let (asked, proto) = match parts.extensions.remove::<Entry>() {
+            Some(Entry { host, proto }) => (Some(value(host)), Some(proto)),
+            None => (None, None),
+        };
         let hops = strip_request(&mut parts.headers);
         let headers = &mut parts.headers;
-        let entry = parts.extensions.get::<Entry>();
-        let host = match (self.host, entry) {
-            (HostSent::Asked, Some(entry)) => &entry.host,
-            (HostSent::Asked, None) | (HostSent::Upstream, _) => self.authority.as_str(),
+        headers.reserve(ADDED_MAX);
+        let host = match (self.host, &asked) {
+            (HostSent::Asked, Some(asked)) => asked.clone(),
+            (HostSent::Asked, None) | (HostSent::Upstream, _) => value(self.authority.to_string()),
         };
-        put(headers, "host", host);
-        headers.append(http::header::VIA, via(parts.version));
+        headers.insert(HOST, host);
+        headers.append(VIA, via(parts.version));
         if hops == Hops::TrailersToo {
-            put(headers, "te", "trailers");
-            put(headers, "connection", "te");
+            headers.insert(TE, HeaderValue::from_static("trailers"));
+            headers.insert(CONNECTION, HeaderValue::from_static("te"));
         }
         if let Some(ClientAddr(client)) = parts.extensions.get() {
-            put(headers, "x-forwarded-for", &client.to_string());
+            headers.insert(FORWARDED_FOR, value(client.to_string()));
         }
-        if let Some(entry) = entry {
-            put(headers, "x-forwarded-proto", entry.proto);
-            put(headers, "x-forwarded-host", &entry.host);
+        if let (Some(proto), Some(asked)) = (proto, asked) {
+            headers.insert(FORWARDED_PROTO, HeaderValue::from_static(proto));
+            headers.insert(FORWARDED_HOST, asked);
         }
         if let Some(id) = id {
-            put(headers, "x-request-id", &id.to_string());
+            headers.insert(REQUEST_ID, value(id.to_string()));
         }
+        let target = errand.target.parse();
         let mut message = Message {
             method: parts.method,
-            uri: self.uri(errand.target),
+            target: target.expect("a strict target is a path and query"),
             headers: parts.headers,
             nonce: id,
         };
@@ -131,23 +149,13 @@ impl Address {
         };
         let proof = assertion::sign(&asserted, &self.secret, self.clock.now());
         let headers = &mut message.headers;
-        put(headers, "x-catraca-fan", &entrant.fan.to_string());
-        put(headers, "x-catraca-show", show.as_str());
+        headers.insert(FAN, value(entrant.fan.to_string()));
+        headers.insert(SHOW, value(show.to_string()));
         if let Some(id) = entrant.ticket_id {
-            put(headers, "x-catraca-ticket-id", &id.to_string());
+            headers.insert(TICKET_ID, value(id.to_string()));
         }
-        put(headers, "x-catraca-nonce", &nonce.to_string());
-        put(headers, assertion::HEADER, &proof);
-    }
-
-    fn uri(&self, target: &str) -> Uri {
-        let target: PathAndQuery = target.parse().expect("a strict target is a path and query");
-        Uri::builder()
-            .scheme(Scheme::HTTP)
-            .authority(self.authority.clone())
-            .path_and_query(target)
-            .build()
-            .expect("all three parts are there")
+        headers.insert(NONCE, value(nonce.to_string()));
+        headers.insert(ASSERTION, value(proof));
     }
 }
 
@@ -160,7 +168,6 @@ fn via(version: Version) -> HeaderValue {
     })
 }
 
-fn put(headers: &mut HeaderMap, name: &'static str, value: &str) {
-    let value = HeaderValue::from_str(value).expect("ids, addresses, hosts and MACs are ASCII");
-    headers.insert(HeaderName::from_static(name), value);
+fn value(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).expect("ids, addresses, hosts and MACs are ASCII")
 }

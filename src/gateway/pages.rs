@@ -164,7 +164,7 @@ pub(crate) async fn leave(
     let Ok(shown) = gateway.reader(&show).pass_of(&headers, seen.board.edition) else {
         return Ok(visit.to_place());
     };
-    limit::within(&*gateway.limits, Asking::Fan(shown.pass.fan)).await?;
+    limit::within(&*gateway.limits, Asking::Fan(shown.pass.fan))?;
     visit::give_up(&gateway, &seen, &shown.pass).await?;
     // The cookie stays: the page then says that the fan has left, and offers to join again.
     Ok(visit.to_place())
@@ -253,7 +253,7 @@ impl<'a> Visit<'a> {
         match shown {
             Ok(Some(shown)) if shown.pass.edition == seen.board.edition => {
                 let fan = shown.pass.fan;
-                limit::within(&*self.gateway.limits, Asking::Fan(fan)).await?;
+                limit::within(&*self.gateway.limits, Asking::Fan(fan))?;
                 let view = standing::ask(self.gateway, &seen, &shown.pass, None).await?;
                 if let Standing::Admitted { until } = view.standing {
                     let ticket = standing::ticket(self.gateway, &seen, &shown.pass, until);

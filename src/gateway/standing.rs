@@ -151,21 +151,26 @@ pub(crate) async fn ask<'a>(
     let may_be_lost =
         pass.generation < generation && gateway.restored.get(&pass.fan) != Some(generation);
     if may_be_lost {
-        view.standing = restore_or_wait(gateway, seen, pass).await?;
+        view.standing = Box::pin(restore_or_wait(gateway, seen, pass)).await?;
         return Ok(view);
     }
     if view.is_ahead()
         && gateway.left.get(&pass.fan).is_none()
-        && (!view.is_near() || is_there(gateway, pass).await)
+        && (!view.is_near() || Box::pin(is_there(gateway, pass)).await)
     {
         return Ok(view);
     }
-    view.standing = match gateway.rooms.claim(&pass.show, pass.fan).await {
-        Ok(Claimed::Unknown) => restore_or_wait(gateway, seen, pass).await?,
-        Ok(claimed) => of_claimed(claimed, seen, pass),
-        Err(error) => wait(error)?,
-    };
+    view.standing = Box::pin(claim(gateway, seen, pass)).await?;
     Ok(view)
+}
+
+/// Asks the room. What waits for a room is boxed: nearly every poll is answered without it.
+async fn claim(gateway: &Gateway, seen: &Seen, pass: &Pass) -> Result<Standing, Problem> {
+    match gateway.rooms.claim(&pass.show, pass.fan).await {
+        Ok(Claimed::Unknown) => restore_or_wait(gateway, seen, pass).await,
+        Ok(claimed) => Ok(of_claimed(claimed, seen, pass)),
+        Err(error) => wait(error),
+    }
 }
 
 /// Shows the room that the fan is there. Whether they are in the queue; where nobody can know it, the

@@ -6,6 +6,8 @@
 //! characters, encoded bytes that are not UTF-8, and letters that look like separators. Other
 //! percent-encoded UTF-8 passes as it came.
 
+use crate::base::ascii::Set;
+
 /// Segments of a path.
 const SEGMENTS_MAX: usize = 64;
 
@@ -20,17 +22,31 @@ pub struct BadTarget;
 /// # Errors
 /// [`BadTarget`] where the path breaks the grammar.
 pub fn segments(path: &str) -> Result<Vec<&str>, BadTarget> {
+    check_path(path)?;
+    Ok(path.split('/').skip(1).collect())
+}
+
+/// Whether a path has segments.
+///
+/// # Errors
+/// [`BadTarget`] where it breaks the grammar.
+pub fn check_path(path: &str) -> Result<(), BadTarget> {
     let rest = path.strip_prefix('/').ok_or(BadTarget)?;
-    let segments: Vec<&str> = rest.split('/').collect();
-    let (last, others) = segments.split_last().ok_or(BadTarget)?;
-    if SEGMENTS_MAX < segments.len() || others.iter().any(|segment| segment.is_empty()) {
-        return Err(BadTarget);
+    let mut segments = rest.split('/').enumerate().peekable();
+    while let Some((before, segment)) = segments.next() {
+        let is_empty_inside = segment.is_empty() && segments.peek().is_some();
+        if SEGMENTS_MAX <= before || is_empty_inside {
+            return Err(BadTarget);
+        }
+        check(segment)?;
     }
-    others.iter().chain([last]).try_for_each(|&s| check(s))?;
-    Ok(segments)
+    Ok(())
 }
 
 fn check(segment: &str) -> Result<(), BadTarget> {
+    if PCHAR.has_all(segment.as_bytes()) && !segment.ends_with('.') {
+        return Ok(()); // nothing is encoded, and nothing is trimmed
+    }
     let decoded = decode(segment)?;
     let text = std::str::from_utf8(&decoded).map_err(|_| BadTarget)?;
     let edges = [text.chars().next(), text.chars().last()];
@@ -46,7 +62,7 @@ fn decode(segment: &str) -> Result<Vec<u8>, BadTarget> {
     let mut decoded = Vec::with_capacity(segment.len());
     let mut bytes = segment.bytes();
     while let Some(byte) = bytes.next() {
-        if is_pchar(byte) {
+        if PCHAR.has(byte) {
             decoded.push(byte);
             continue;
         }
@@ -54,7 +70,7 @@ fn decode(segment: &str) -> Result<Vec<u8>, BadTarget> {
             return Err(BadTarget);
         };
         let value = (hex(high)? << 4) | hex(low)?;
-        let needless = is_pchar(value) || matches!(value, b'/' | b'\\' | b'%' | b';');
+        let needless = PCHAR.has(value) || matches!(value, b'/' | b'\\' | b'%' | b';');
         if byte != b'%' || needless || value.is_ascii_control() {
             return Err(BadTarget);
         }
@@ -64,9 +80,10 @@ fn decode(segment: &str) -> Result<Vec<u8>, BadTarget> {
 }
 
 /// `pchar` of RFC 3986 without `%`, and without `;`, behind which some servers hide dot segments.
-fn is_pchar(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,=:@".contains(&byte)
-}
+static PCHAR: Set = Set::alphanumeric_and(b"-._~!$&'()*+,=:@");
+
+/// What a query may be written with: also what separates its parts.
+static QUERY: Set = Set::alphanumeric_and(b"-._~!$&'()*+,=:@/?;%[]");
 
 fn hex(digit: u8) -> Result<u8, BadTarget> {
     let value = char::from(digit).to_digit(16).ok_or(BadTarget)?;
@@ -89,8 +106,7 @@ fn is_confusing(letter: char) -> bool {
 /// [`BadTarget`] for raw bytes that no query has, and where the show is named twice: two readers
 /// could take two shows.
 pub fn show_in_query(query: &str) -> Result<Option<String>, BadTarget> {
-    let raw = |byte: u8| is_pchar(byte) || b"/?;%[]".contains(&byte);
-    if !query.bytes().all(raw) {
+    if !QUERY.has_all(query.as_bytes()) {
         return Err(BadTarget);
     }
     let mut named = None;

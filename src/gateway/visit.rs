@@ -90,7 +90,7 @@ pub(crate) async fn status(
     let Shown { pass, .. } = gateway
         .reader(&show)
         .pass_of(&headers, seen.board.edition)?;
-    limit::within(&*gateway.limits, Asking::Fan(pass.fan)).await?;
+    limit::within(&*gateway.limits, Asking::Fan(pass.fan))?;
     if seen.is_off() {
         return Err(refused(RoomState::Off));
     }
@@ -134,7 +134,7 @@ pub(crate) async fn receipt(
     gateway.boards.find(&show)?;
     let shown = gateway.reader(&show).pass(&headers, Bearer::IsPass)?;
     let Shown { pass, .. } = shown.ok_or_else(no_pass)?;
-    limit::within(&*gateway.limits, Asking::Fan(pass.fan)).await?;
+    limit::within(&*gateway.limits, Asking::Fan(pass.fan))?;
     let receipt = Receipt::of(&pass).sign(&gateway.keys);
     Ok(axum::Json(ReceiptBody { receipt: &receipt }).into_response())
 }
@@ -149,7 +149,7 @@ pub(crate) async fn leave(
     let Shown { pass, .. } = gateway
         .reader(&show)
         .pass_of(&headers, seen.board.edition)?;
-    limit::within(&*gateway.limits, Asking::Fan(pass.fan)).await?;
+    limit::within(&*gateway.limits, Asking::Fan(pass.fan))?;
     give_up(&gateway, &seen, &pass).await?;
     let goes = AppendHeaders(no_cookies(&gateway, &show));
     Ok((StatusCode::NO_CONTENT, goes).into_response())

@@ -2,7 +2,8 @@
 //!
 //! hyper has a timer for heads, but starts it when the previous answer ends, so that it would bound
 //! idle keep-alive connections as well; and it has none for a client that stops reading. Both are
-//! kept here: [`Activity`] is told of bytes and requests, [`Timed`] tells it of bytes.
+//! kept here: [`Activity`] is told of bytes and requests, [`Timed`] tells it of bytes. It also knows when a
+//! connection rests, so that nothing need be held for it.
 
 use std::future::Future;
 use std::io::{Error, ErrorKind, IoSlice, Result};
@@ -33,6 +34,10 @@ enum Phase {
 pub(crate) struct Activity {
     phase: Mutex<Phase>,
     speaks_http2: AtomicBool,
+    /// Whether part of a request's body is still to come, as far as whoever reads the bytes knows.
+    pub(crate) is_inside: AtomicBool,
+    /// Whether something that was to be written could not yet be.
+    is_stalled: AtomicBool,
     /// Whoever waits for the last request to end.
     waiting: AtomicWaker,
     head_max: Duration,
@@ -46,6 +51,8 @@ impl Activity {
         Arc::new(Self {
             phase: Mutex::new(Phase::Head { since }),
             speaks_http2: AtomicBool::new(false),
+            is_inside: AtomicBool::new(false),
+            is_stalled: AtomicBool::new(false),
             waiting: AtomicWaker::new(),
             head_max,
             idle_max,
@@ -63,6 +70,22 @@ impl Activity {
                 return;
             }
             sleep_until(deadline.min(now + self.head_max)).await;
+        }
+    }
+
+    /// Ends when nothing has been asked, read or written for at least `rest`. Looks only after it: who asks
+    /// again at once is told again after `rest` at the earliest.
+    pub(crate) async fn rests(&self, rest: Duration) {
+        loop {
+            sleep(rest).await;
+            let is_idle = match *self.lock() {
+                Phase::Idle { since } => rest <= since.elapsed(),
+                Phase::Head { .. } | Phase::Busy { .. } => false,
+            };
+            let is_moving = [&self.is_inside, &self.is_stalled];
+            if is_idle && !is_moving.iter().any(|is| is.load(Ordering::Relaxed)) {
+                return;
+            }
         }
     }
 
@@ -161,9 +184,12 @@ impl<S> Timed<S> {
     /// Turns a write that is pending for too long into an error.
     fn bound<T>(&mut self, cx: &mut Context<'_>, written: Poll<Result<T>>) -> Poll<Result<T>> {
         if written.is_ready() {
-            self.stall = None;
+            if self.stall.take().is_some() {
+                self.activity.is_stalled.store(false, Ordering::Relaxed);
+            }
             return written;
         }
+        self.activity.is_stalled.store(true, Ordering::Relaxed);
         let stall_max = self.stall_max;
         let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(stall_max)));
         match stall.as_mut().poll(cx) {
@@ -256,6 +282,32 @@ mod tests {
         drop(activity.request(Version::HTTP_2));
         activity.bytes_came();
         assert_eq!(patience(&activity).await, 75, "a ping begins no request");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_asked_read_or_written_does_not_rest() {
+        let second = Duration::from_secs(1);
+        let activity = Activity::new(HEAD, IDLE);
+        let rests = async || tokio::time::timeout(10 * second, activity.rests(second)).await;
+        assert!(rests().await.is_err(), "a head is awaited");
+        let request = activity.request(HTTP_11);
+        assert!(rests().await.is_err(), "a request is answered");
+        drop(request);
+        activity.is_inside.store(true, Ordering::Relaxed);
+        assert!(rests().await.is_err(), "the rest of a body is to come");
+        activity.is_inside.store(false, Ordering::Relaxed);
+        let (ours, mut theirs) = tokio::io::duplex(4);
+        let mut timed = Timed::new(ours, Arc::clone(&activity), IDLE);
+        let (rested, written) = tokio::join!(rests(), async {
+            let writing = tokio::time::timeout(20 * second, timed.write_all(b"12345678"));
+            writing.await
+        });
+        assert!(rested.is_err() && written.is_err(), "an answer is not read");
+        let (written, read) = tokio::join!(timed.write_all(b"5678"), async {
+            theirs.read_exact(&mut [0; 8]).await
+        });
+        assert!(written.is_ok() && read.is_ok());
+        assert!(rests().await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]

@@ -152,16 +152,23 @@ impl<S: Send + Sync> FromRequestParts<S> for ShowPath {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let malformed = || Problem::bad_request("bad-id", "That is not a show id.");
-        let params = RawPathParams::from_request_parts(parts, state)
-            .await
-            .map_err(|_| malformed())?;
-        params
-            .iter()
-            .find(|(name, _)| *name == "show")
-            .and_then(|(_, value)| value.parse().ok())
-            .map(Self)
-            .ok_or_else(malformed)
+        let params = RawPathParams::from_request_parts(parts, state).await.ok();
+        let show = params.as_ref().and_then(|params| {
+            let mut params = params.iter();
+            params.find(|(name, _)| *name == "show")
+        });
+        Self::of(show.map_or("", |(_, value)| value))
+    }
+}
+
+impl ShowPath {
+    /// The show of this name.
+    ///
+    /// # Errors
+    /// 400 where it is no name of a show.
+    pub fn of(text: &str) -> Result<Self, Problem> {
+        let show = text.parse().map(Self);
+        show.map_err(|_| Problem::bad_request("bad-id", "That is not a show id."))
     }
 }
 
@@ -173,13 +180,23 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Problem> {
+        Self::of(&parts.headers)
+    }
+}
+
+impl IdempotencyKey {
+    /// The key among these headers.
+    ///
+    /// # Errors
+    /// 400 where it is given twice or is no key.
+    pub fn of(headers: &HeaderMap) -> Result<Self, Problem> {
         let malformed = || {
             Problem::bad_request(
                 "bad-key",
                 "An Idempotency-Key has 22 to 64 letters, digits, _ and -.",
             )
         };
-        let Some(key) = single(&parts.headers, "idempotency-key").map_err(|_| malformed())? else {
+        let Some(key) = single(headers, "idempotency-key").map_err(|_| malformed())? else {
             return Ok(Self(None));
         };
         let well_formed = KEY_BYTES.contains(&key.len())
@@ -231,12 +248,8 @@ pub fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
 /// further left was written by somebody we do not know.
 pub fn client_addr(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> ClientAddr {
     let mut address = peer.to_canonical();
-    let lines: Vec<&str> = headers
-        .get_all("x-forwarded-for")
-        .iter()
-        .map(|line| line.to_str().unwrap_or_default())
-        .collect();
-    let hops = lines.iter().rev().flat_map(|line| line.rsplit(','));
+    let lines = headers.get_all("x-forwarded-for").iter().rev();
+    let hops = lines.flat_map(|line| line.to_str().unwrap_or_default().rsplit(','));
     for hop in hops.take(HOPS_MAX) {
         if !is_trusted(address, trusted) {
             break;

@@ -2,8 +2,14 @@
 
 use http::Uri;
 
+use crate::base::ascii::Set;
 use crate::base::limits::{HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
 use crate::http::framing::Refusal;
+
+/// What names and methods are written with.
+static TOKEN: Set = Set::alphanumeric_and(b"!#$%&'*+-.^_`|~");
+/// What targets are written with.
+static TARGET: Set = Set::alphanumeric_and(b"-._~!$&'()*+,;=:@/?%[]");
 
 /// What follows a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,19 +149,17 @@ fn content_length(value: &[u8]) -> Result<u64, Refusal> {
 }
 
 fn is_token(word: &[u8]) -> bool {
-    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte);
-    !word.is_empty() && word.iter().all(fits)
+    !word.is_empty() && TOKEN.has_all(word)
 }
 
 /// Whether hyper will read the target, and read all of it: it drops fragments, and answers what it
 /// cannot read in words of its own.
 fn is_target(target: &[u8]) -> bool {
-    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?%[]".contains(byte);
     let Ok(text) = std::str::from_utf8(target) else {
         return false;
     };
     let read = || text.parse::<Uri>().is_ok();
-    target.iter().all(fits) && (text.starts_with('/') || read())
+    TARGET.has_all(target) && (text.starts_with('/') || read())
 }
 
 #[cfg(test)]

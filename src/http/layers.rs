@@ -12,15 +12,13 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use http::{HeaderName, HeaderValue, Method};
 use http_body_util::BodyExt;
-use ipnet::IpNet;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
 use crate::base::ids::RequestId;
-use crate::http::extract::{self, ClientAddr};
+use crate::http::extract;
 use crate::http::patience::Patience;
 use crate::http::problem::{Cause, Problem};
-use crate::http::server::Peer;
 use crate::telemetry::metrics;
 
 /// The header that names a request to the client and to upstreams.
@@ -31,10 +29,8 @@ const FORGOTTEN_BYTES_MAX: u64 = 1_048_576;
 /// How long it is read.
 const FORGOTTEN_MAX: Duration = Duration::from_secs(10);
 
-/// Names the request: one id, ours, whatever the client sent. Answers the value with which the answer
-/// is to be signed; whoever forwards the request says the same.
-pub fn name(id: RequestId, request: &mut Request) -> HeaderValue {
-    request.extensions_mut().insert(id);
+/// The value with which an answer is signed; whoever forwards the request says the same.
+pub fn signature(id: RequestId) -> HeaderValue {
     HeaderValue::try_from(id.to_string()).expect("an id is ASCII")
 }
 
@@ -127,13 +123,6 @@ pub async fn fitting(request: Request, max: u64) -> Result<Request, Problem> {
         drop(tokio::time::timeout(FORGOTTEN_MAX, forget).await);
     }
     Err(extract::too_large())
-}
-
-/// Who is asking, for limits and for the upstream.
-pub fn client_addr(request: &Request, trusted: &[IpNet]) -> ClientAddr {
-    let peer = request.extensions().get::<Peer>();
-    let peer = peer.map_or(std::net::Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0.ip());
-    extract::client_addr(peer, request.headers(), trusted)
 }
 
 #[cfg(test)]

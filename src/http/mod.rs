@@ -1,6 +1,7 @@
 //! Our manners on the wire.
 
 pub mod body;
+mod brief;
 mod clients;
 mod conn;
 pub mod extract;
@@ -12,6 +13,8 @@ pub mod layers;
 pub mod patience;
 pub mod problem;
 pub mod server;
+pub mod service;
 mod streams;
 mod strict;
+mod talk;
 pub mod tls;

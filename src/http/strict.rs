@@ -7,11 +7,14 @@
 
 use std::future::Future;
 use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
@@ -95,9 +98,11 @@ impl<S> Strict<S> {
         match &mut self.speech {
             Speech::Http1(reader) => {
                 let Taken { passed, refusal } = reader.take(bytes);
+                let is_inside = reader.is_inside();
+                self.activity.is_inside.store(is_inside, Ordering::Relaxed);
                 if let Some(refusal) = refusal {
                     metrics::refused_bytes(refusal.word());
-                    self.refused = Some(match reader.is_inside() {
+                    self.refused = Some(match is_inside {
                         true => Refused::Inside,
                         false => Refused::Between {
                             answer: answer(refusal),
@@ -117,6 +122,24 @@ impl<S> Strict<S> {
                 0
             }
         }
+    }
+
+    /// What may go on.
+    pub(crate) fn cleared(&self) -> &[u8] {
+        &self.held[..self.cleared]
+    }
+
+    /// Takes away what may go on.
+    pub(crate) fn take(&mut self) -> Bytes {
+        let behind = self.held.split_off(self.cleared);
+        self.cleared = 0;
+        std::mem::replace(&mut self.held, behind).into()
+    }
+
+    /// Puts back the end of what was taken.
+    pub(crate) fn put_back(&mut self, taken: &[u8]) {
+        self.held.splice(..0, taken.iter().copied());
+        self.cleared += taken.len();
     }
 
     /// Hands on what may go.
@@ -181,17 +204,34 @@ impl<S: AsyncRead + Unpin> Strict<S> {
             buf.set_filled(before + passed);
             return Poll::Ready(Ok((0 < passed).then_some(())));
         }
-        let mut bytes = [0; PIECE_BYTES];
-        let mut piece = ReadBuf::new(&mut bytes);
+        let read = ready!(self.poll_more(cx))?;
+        Poll::Ready(Ok((read == 0).then_some(()))) // half a head is none
+    }
+
+    /// Reads a piece and keeps it. Returns how much.
+    fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Result<usize>> {
+        let mut bytes = [const { MaybeUninit::uninit() }; PIECE_BYTES];
+        let mut piece = ReadBuf::uninit(&mut bytes);
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut piece))?;
-        if piece.filled().is_empty() {
-            return Poll::Ready(Ok(Some(()))); // half a head is none
+        let read = piece.filled().len();
+        if 0 < read {
+            let mut held = std::mem::take(&mut self.held);
+            held.extend_from_slice(piece.filled());
+            self.cleared = self.judge(&held);
+            self.held = held;
         }
-        let mut held = std::mem::take(&mut self.held);
-        held.extend_from_slice(piece.filled());
-        self.cleared = self.judge(&held);
-        self.held = held;
-        Poll::Ready(Ok(None))
+        Poll::Ready(Ok(read))
+    }
+
+    /// Reads until something may go on or nothing ever will, and hands nothing on. Returns whether there is
+    /// anything left to say: not where the client has gone.
+    pub(crate) fn poll_hold(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool>> {
+        while self.cleared == 0 && self.refused.is_none() {
+            if ready!(self.poll_more(cx))? == 0 {
+                return Poll::Ready(Ok(false));
+            }
+        }
+        Poll::Ready(Ok(true))
     }
 
     /// What the reader of a refused connection gets.

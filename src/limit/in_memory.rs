@@ -9,7 +9,6 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use tokio_util::sync::CancellationToken;
@@ -111,13 +110,12 @@ impl Counts {
     }
 }
 
-#[async_trait]
 impl Limiter for InMemory {
     fn limit(&self, asking: Asking) -> Limit {
         self.counts(asking).limit
     }
 
-    async fn ask(&self, asking: Asking) -> Verdict {
+    fn ask(&self, asking: Asking) -> Verdict {
         let counts = self.counts(asking);
         if counts.asked.fetch_add(1, Ordering::Relaxed) % LOOK_EVERY == LOOK_EVERY - 1 {
             counts.look(self.strangers_max);
@@ -154,23 +152,23 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn a_burst_passes_and_then_one_must_wait() {
+    #[test]
+    fn a_burst_passes_and_then_one_must_wait() {
         let limits = InMemory::new(&settings(1_000));
         let (ana, bia) = (FanId([1; 16]), FanId([2; 16]));
         for _ in 0..2 {
-            assert_eq!(limits.ask(Asking::Fan(ana)).await, Verdict::Pass);
+            assert_eq!(limits.ask(Asking::Fan(ana)), Verdict::Pass);
         }
-        let refused = limits.ask(Asking::Fan(ana)).await;
+        let refused = limits.ask(Asking::Fan(ana));
         assert_eq!(refused, Verdict::TooMany { retry_after_s: 1 });
-        assert_eq!(limits.ask(Asking::Fan(bia)).await, Verdict::Pass);
+        assert_eq!(limits.ask(Asking::Fan(bia)), Verdict::Pass);
     }
 
-    #[tokio::test]
-    async fn strangers_cannot_fill_the_memory() {
+    #[test]
+    fn strangers_cannot_fill_the_memory() {
         let limits = InMemory::new(&settings(1_000));
         for n in 0..200_000u128 {
-            limits.ask(Asking::Fan(FanId(n.to_be_bytes()))).await;
+            limits.ask(Asking::Fan(FanId(n.to_be_bytes())));
         }
         let counted = limits.fan.limiter.len();
         let bound = 1_000 + usize::try_from(LOOK_EVERY + SHARED_COUNTS).unwrap();

@@ -52,10 +52,9 @@ pub enum Verdict {
 }
 
 /// Counts who asks for what, in this process.
-#[async_trait]
 pub trait Limiter: Send + Sync + Debug {
     /// Counts one request and says whether it is one too many. A refused one is not counted.
-    async fn ask(&self, asking: Asking) -> Verdict;
+    fn ask(&self, asking: Asking) -> Verdict;
 
     /// What counts for those who ask for this.
     fn limit(&self, asking: Asking) -> Limit;

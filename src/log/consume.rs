@@ -26,6 +26,7 @@ use crate::log::inbox::{Because, Inbox, Retry};
 use crate::log::patience::{self, Failure, Next};
 use crate::log::{ApplyError, Consumer, Delivery, LogError, Subscriber};
 use crate::telemetry::metrics;
+use crate::telemetry::traces::{Side, Span};
 
 /// How often a consumer looks when nothing is due earlier.
 const LOOK_EVERY_MS: u64 = 100;
@@ -68,6 +69,8 @@ pub struct Consuming<C> {
     /// only one that ever tries a provider that was down.
     first: u16,
     measure_at: Timestamp,
+    /// Asked for, it waits for the delivery in hand and takes no other.
+    stop: CancellationToken,
 }
 
 /// How the visit of a partition ended.
@@ -100,6 +103,7 @@ impl<C: Consumer> Consuming<C> {
             recalled: false,
             first: 0,
             measure_at: Timestamp::default(),
+            stop: CancellationToken::new(),
         }
     }
 
@@ -190,6 +194,9 @@ impl<C: Consumer> Consuming<C> {
         let mut through = None;
         let mut ended = if full { Visit::More } else { Visit::Drained };
         for delivery in deliveries {
+            if self.stop.is_cancelled() {
+                break;
+            }
             if !self.consumer.concerns(&delivery)
                 || self.inbox.is_handled(group, &delivery.event_id).await?
             {
@@ -224,7 +231,18 @@ impl<C: Consumer> Consuming<C> {
         if let Verdict::Open(until) = self.breaker.verdict(self.clock.now()) {
             return Ok(Some(until));
         }
-        match self.consumer.apply(delivery).await {
+        let (group, now) = (self.consumer.group(), self.clock.now());
+        let mut span = Span::of_event(Side::Handles, group, delivery.trace.as_deref(), now);
+        span.tell("event.id", &delivery.event_id);
+        span.tell("event.type", &delivery.kind);
+        let applied = self.consumer.apply(delivery).await;
+        match &applied {
+            Ok(()) => {}
+            Err(ApplyError::Failed(failure)) => span.failed(failure),
+            Err(ApplyError::Store(error)) => span.failed(error),
+        }
+        drop(span);
+        match applied {
             Ok(()) => {
                 metrics::delivery(self.consumer.group(), "handled");
                 self.breaker.succeeded();
@@ -346,11 +364,13 @@ impl<C: Consumer> Consuming<C> {
         &mut self.retries[usize::from(partition)]
     }
 
-    /// Steps until asked to stop. The timer alone is enough; a nudge makes it sooner.
+    /// Steps until asked to stop, and then ends after the delivery in hand. The timer alone is enough; a
+    /// nudge makes it sooner.
     ///
     /// # Errors
     /// None at present: a failed step is logged and repeated.
     pub async fn run(mut self, nudge: Arc<Notify>, stop: CancellationToken) -> anyhow::Result<()> {
+        self.stop = stop.clone();
         while !stop.is_cancelled() {
             let pause_ms = match self.step().await {
                 Ok(step) => step.pause_ms,

@@ -9,7 +9,7 @@
 //!
 //! How far a group is behind is what the relay's marks say: each has the offset that Kafka gave.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -29,8 +29,45 @@ pub struct InKafka {
     inbox: Arc<dyn Inbox>,
     marks: Arc<dyn Subscriber>,
     dead_letters: Producer,
+    standings: Standings,
     /// This process in its groups.
     members: Mutex<BTreeMap<String, Member>>,
+}
+
+/// Where groups stand, by what the inbox said last. One answer serves a whole turn through the partitions:
+/// what is handled of one moves no other. It is never ahead of the group.
+#[derive(Debug, Default)]
+struct Standings(Mutex<BTreeMap<String, Known>>);
+
+#[derive(Debug)]
+struct Known {
+    standing: Standing,
+    /// The partitions that this answer has served; the second time it is old.
+    served: BTreeSet<u16>,
+}
+
+impl Standings {
+    /// Where the group stands, for a look at this partition.
+    async fn of<E>(
+        &self,
+        group: &str,
+        partition: u16,
+        asked: impl Future<Output = Result<Standing, E>>,
+    ) -> Result<Standing, E> {
+        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known().get_mut(group)
+            && known.served.insert(partition)
+        {
+            return Ok(known.standing.clone());
+        }
+        let standing = asked.await?;
+        let answer = Known {
+            standing: standing.clone(),
+            served: BTreeSet::from([partition]),
+        };
+        known().insert(group.to_owned(), answer);
+        Ok(standing)
+    }
 }
 
 impl InKafka {
@@ -42,6 +79,7 @@ impl InKafka {
             kafka,
             inbox,
             marks,
+            standings: Standings::default(),
             members: Mutex::default(),
         }
     }
@@ -84,7 +122,8 @@ impl Subscriber for InKafka {
         partition: u16,
         max: usize,
     ) -> Result<Vec<Delivery>, LogError> {
-        let standing = self.inbox.standing(group).await?;
+        let asked = self.inbox.standing(group);
+        let standing = self.standings.of(group, partition, asked).await?;
         let held = self.look(group, &standing, (partition, max))?;
         Ok(held.into_iter().map(|held| read(partition, held)).collect())
     }
@@ -192,5 +231,40 @@ fn stranger(partition: u16, offset: u64) -> Delivery {
 impl From<KafkaFault> for LogError {
     fn from(fault: KafkaFault) -> Self {
         Self::Unavailable(fault.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn one_answer_serves_one_turn_through_the_partitions() {
+        let (standings, times) = (Standings::default(), Mutex::new(0));
+        let look = async |group: &str, partition| {
+            let asked = async {
+                let mut times = times.lock().unwrap();
+                *times += 1;
+                Ok::<_, Infallible>(Standing::from([(partition, *times)]))
+            };
+            standings.of(group, partition, asked).await.unwrap();
+        };
+        for (turn, first) in [(1, 0), (2, 4), (3, 2)] {
+            for step in 0..6 {
+                look("notify", (first + step) % 6).await;
+            }
+            assert_eq!(*times.lock().unwrap(), turn);
+        }
+        look("stock", 0).await;
+        assert_eq!(*times.lock().unwrap(), 4, "each group has its own");
+        look("notify", 2).await;
+        look("notify", 2).await;
+        assert_eq!(
+            *times.lock().unwrap(),
+            6,
+            "the same partition again is a new turn"
+        );
     }
 }

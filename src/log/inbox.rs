@@ -51,6 +51,9 @@ pub trait Inbox: Send + Sync + Debug {
 
     /// One dead letter.
     async fn dead_letter(&self, id: u64) -> Result<Option<DeadLetter>, LogError>;
+
+    /// Keeps that the group has handled a dead letter after all.
+    async fn replayed(&self, id: u64) -> Result<(), LogError>;
 }
 
 /// Whether something is done, or only told.

@@ -298,6 +298,17 @@ impl Inbox for InPostgres {
         .await?;
         Ok(row.as_ref().map(in_sql::letter).transpose()?)
     }
+
+    async fn replayed(&self, id: u64) -> Result<(), LogError> {
+        sqlx::query(
+            "update dead_letters set replayed_at_ms = $1 where id = $2 and replayed_at_ms is null",
+        )
+        .bind(self.clock.now().as_millis())
+        .bind(id.cast_signed())
+        .execute(&mut *self.db.connection().await?)
+        .await?;
+        Ok(())
+    }
 }
 
 async fn save_retry(

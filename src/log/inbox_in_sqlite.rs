@@ -298,6 +298,21 @@ impl Inbox for InSqlite {
         .await?;
         Ok(row.as_ref().map(in_sql::letter).transpose()?)
     }
+
+    async fn replayed(&self, id: u64) -> Result<(), LogError> {
+        let (db, now) = (self.db.clone(), self.clock.now());
+        let work = async move {
+            sqlx::query(
+                "update dead_letters set replayed_at_ms = ? where id = ? and replayed_at_ms is null",
+            )
+            .bind(now.as_millis())
+            .bind(id.cast_signed())
+            .execute(&db.write)
+            .await?;
+            Ok(())
+        };
+        self.db.outlive(work).await
+    }
 }
 
 async fn save_retry(db: &Sqlite, group: &str, retry: &Retry) -> Result<(), SqlError> {

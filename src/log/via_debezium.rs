@@ -5,6 +5,8 @@
 //! is taken when nothing is left for the relay to send. So no event falls between the two; one that both
 //! have sent stands in the topic twice, with one id, as after a relay's crash.
 
+use sqlx::PgConnection;
+
 use crate::base::time::Timestamp;
 use crate::driver::postgres::Postgres;
 use crate::driver::sql::SqlError;
@@ -37,6 +39,17 @@ pub enum HandoverError {
     /// The relay has not sent all yet: take the claim again when it has.
     #[error("{0} events of the outbox are not sent yet: let a relay send them, then ask again")]
     Unsent(i64),
+    /// Events that no relay can send, and that Debezium would not see: its slot begins behind them.
+    #[error(
+        "{count} events of the outbox are in quarantine and would never be sent, the first in row {first}: \
+         `catraca quarantine list` says why; release or skip each, let a relay send what is behind, then ask again"
+    )]
+    Quarantined {
+        /// How many.
+        count: i64,
+        /// The `seq` of the first.
+        first: i64,
+    },
     /// The outbox is not Debezium's.
     #[error(transparent)]
     Elsewhere(#[from] Elsewhere),
@@ -109,15 +122,7 @@ impl ViaDebezium {
                     Some(known) => before.is(&known)?,
                     None => {}
                 }
-                let unsent: i64 = sqlx::query_scalar(
-                    "select count(*) from outbox o
-                     where not exists (select from outbox_log l where l.seq = o.seq)",
-                )
-                .fetch_one(&mut *tx)
-                .await?;
-                if unsent != 0 {
-                    return Err(HandoverError::Unsent(unsent));
-                }
+                all_sent(&mut tx).await?;
                 sqlx::query(
                     "insert into event_log (one, name) values (1, $1)
                      on conflict (one) do update set name = excluded.name",
@@ -195,5 +200,23 @@ impl ViaDebezium {
         .execute(&mut *self.db.connection().await?)
         .await?;
         Ok(removed.rows_affected())
+    }
+}
+
+/// Whether every event is in the log, but those that an operator gave up.
+async fn all_sent(conn: &mut PgConnection) -> Result<(), HandoverError> {
+    let (unsent, count, first): (i64, i64, Option<i64>) = sqlx::query_as(
+        "select count(*) filter (where q.seq is null),
+                count(q.seq) filter (where q.skipped_at_ms is null),
+                min(q.seq) filter (where q.skipped_at_ms is null)
+         from outbox o left join outbox_quarantine q on q.seq = o.seq
+         where not exists (select from outbox_log l where l.seq = o.seq)",
+    )
+    .fetch_one(conn)
+    .await?;
+    match (unsent, first) {
+        (0, None) => Ok(()),
+        (_, Some(first)) => Err(HandoverError::Quarantined { count, first }),
+        (unsent, None) => Err(HandoverError::Unsent(unsent)),
     }
 }

@@ -7,7 +7,6 @@ use sqlx::PgConnection;
 
 use crate::base::time::{Clock, Timestamp};
 use crate::driver::postgres::Postgres;
-use crate::log::inbox::DeadLetter;
 use crate::log::inbox_in_postgres::{pass, remember};
 use crate::log::{Delivery, LogError};
 use crate::notify::inbox::{Inbox, Sent};
@@ -46,25 +45,6 @@ impl Inbox for InPostgres {
                 Ok(())
             })
             .await
-    }
-
-    async fn replayed(&self, letter: &DeadLetter, sent: Option<&Sent>) -> Result<(), LogError> {
-        let given = (self.clock.now(), letter.clone(), sent.cloned());
-        self.db.unit_with(given, |mut tx, (now, letter, sent)| async move {
-            let fresh = remember(&mut tx, &letter.group, &letter.delivery, now).await?;
-            if let Some(sent) = sent.filter(|_| fresh) {
-                save_notice(&mut tx, &letter.delivery, &sent, now).await?;
-            }
-            sqlx::query(
-                "update dead_letters set replayed_at_ms = $1 where id = $2 and replayed_at_ms is null",
-            )
-            .bind(now.as_millis())
-            .bind(letter.id.cast_signed())
-            .execute(&mut *tx)
-            .await?;
-            tx.commit().await?;
-            Ok(())
-        }).await
     }
 }
 

@@ -7,7 +7,6 @@ use sqlx::SqliteConnection;
 
 use crate::base::time::{Clock, Timestamp};
 use crate::driver::sqlite::Sqlite;
-use crate::log::inbox::DeadLetter;
 use crate::log::inbox_in_sqlite::{pass, remember};
 use crate::log::{Delivery, LogError};
 use crate::notify::inbox::{Inbox, Sent};
@@ -38,28 +37,6 @@ impl Inbox for InSqlite {
             }
             let at = (delivery.partition, delivery.offset);
             pass(&mut tx, &group, at, now).await?;
-            tx.commit().await?;
-            Ok(())
-        };
-        self.db.outlive(work).await
-    }
-
-    async fn replayed(&self, letter: &DeadLetter, sent: Option<&Sent>) -> Result<(), LogError> {
-        let (db, now) = (self.db.clone(), self.clock.now());
-        let (letter, sent) = (letter.clone(), sent.cloned());
-        let work = async move {
-            let mut tx = db.write.begin_with("begin immediate").await?;
-            let fresh = remember(&mut tx, &letter.group, &letter.delivery, now).await?;
-            if let Some(sent) = sent.filter(|_| fresh) {
-                save_notice(&mut tx, &letter.delivery, &sent, now).await?;
-            }
-            sqlx::query(
-                "update dead_letters set replayed_at_ms = ? where id = ? and replayed_at_ms is null",
-            )
-            .bind(now.as_millis())
-            .bind(letter.id.cast_signed())
-            .execute(&mut *tx)
-            .await?;
             tx.commit().await?;
             Ok(())
         };

@@ -1,11 +1,10 @@
 //! Tells people what became of their order.
 //!
 //! `compose.rs` writes the message, in the words of `language.rs`; `step.rs` sends it, once per
-//! event, and replays what was set aside. `inbox.rs` is the port to what was sent. `mail.rs` makes a
+//! event. `inbox.rs` is the port to what was sent. `mail.rs` makes a
 //! mail of a message; `via_mailbox.rs` puts it into a folder of `.eml` files, as the embedded system
 //! does, and `via_smtp.rs` hands it to a provider.
 
-pub mod api;
 pub mod compose;
 pub mod in_postgres;
 pub mod in_sqlite;

@@ -1,4 +1,4 @@
-//! What the notifier does with one delivery, and with one that was set aside.
+//! What the notifier does with one delivery.
 //!
 //! ```text
 //! compose ─► send, with the event id as idempotency key ─► receipt + inbox + offset, one transaction
@@ -11,9 +11,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::event::codec;
-use crate::log::inbox::{DeadLetter, Inbox as Log};
 use crate::log::patience::Failure;
-use crate::log::{ApplyError, Consumer, Delivery, LogError};
+use crate::log::{ApplyError, Consumer, Delivery};
 use crate::notify::compose::{GROUP, compose, concerns};
 use crate::notify::inbox::{Inbox, Sent};
 use crate::notify::{Notice, Sender};
@@ -21,67 +20,14 @@ use crate::notify::{Notice, Sender};
 /// Sends people what they are to know.
 #[derive(Debug, Clone)]
 pub struct Notifier {
-    log: Arc<dyn Log>,
     inbox: Arc<dyn Inbox>,
     sender: Arc<dyn Sender>,
 }
 
-/// What became of a replay.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Replayed {
-    /// It was handled now; the provider's receipt.
-    Now(String),
-    /// It had been handled before, and nothing was sent.
-    Before,
-    /// A later version of the key has been handled, so that this one would be old news. Nothing was
-    /// sent; the version.
-    Outdated(u64),
-    /// It failed again; it stays set aside.
-    Failed(String),
-    /// The notifier has no such dead letter.
-    Unknown,
-}
-
 impl Notifier {
-    /// A notifier. `log` is what the group has done, `inbox` what was sent.
-    pub fn new(log: Arc<dyn Log>, inbox: Arc<dyn Inbox>, sender: Arc<dyn Sender>) -> Self {
-        Self { log, inbox, sender }
-    }
-
-    /// Tries a delivery again that was set aside. Repeating it sends nothing twice.
-    ///
-    /// # Errors
-    /// [`LogError`] where the store could not be asked.
-    pub async fn replay(&self, id: u64) -> Result<Replayed, LogError> {
-        let found = self.log.dead_letter(id).await?;
-        let Some(letter) = found.filter(|letter| letter.group == GROUP) else {
-            return Ok(Replayed::Unknown);
-        };
-        let delivery = &letter.delivery;
-        let handled = self.log.is_handled(GROUP, &delivery.event_id).await?;
-        if handled || letter.replayed_at.is_some() {
-            self.settle(&letter).await?;
-            return Ok(Replayed::Before);
-        }
-        match self.log.newest(GROUP, &delivery.key).await? {
-            Some(newest) if delivery.version < newest => return Ok(Replayed::Outdated(newest)),
-            Some(_) | None => {}
-        }
-        match self.tell(delivery).await {
-            Ok(sent) => {
-                self.inbox.replayed(&letter, Some(&sent)).await?;
-                Ok(Replayed::Now(sent.receipt))
-            }
-            Err(failure) => Ok(Replayed::Failed(failure.to_string())),
-        }
-    }
-
-    /// Closes a dead letter whose event was handled by other means.
-    async fn settle(&self, letter: &DeadLetter) -> Result<(), LogError> {
-        match letter.replayed_at {
-            Some(_) => Ok(()),
-            None => self.inbox.replayed(letter, None).await,
-        }
+    /// A notifier. `inbox` is what was sent.
+    pub fn new(inbox: Arc<dyn Inbox>, sender: Arc<dyn Sender>) -> Self {
+        Self { inbox, sender }
     }
 
     /// Composes and sends the message of a delivery.

@@ -6,8 +6,8 @@
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
-use axum::extract::{DefaultBodyLimit, State};
-use axum::middleware::from_fn_with_state;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -27,6 +27,7 @@ use crate::orders::store::{StoreError, Told};
 use crate::orders::wire::{self, HoldBody, OrderBody, PaymentBody};
 use crate::orders::{Orders, answer};
 use crate::telemetry::metrics;
+use crate::telemetry::traces::Span;
 
 /// The routes.
 pub(super) fn router(orders: Orders) -> Router {
@@ -41,7 +42,18 @@ pub(super) fn router(orders: Orders) -> Router {
         .method_not_allowed_fallback(async || Problem::no_such_method())
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX)) // of bodies that do not say how long they are
         .layer(from_fn_with_state(BODY_BYTES_MAX as u64, body_max))
+        .layer(from_fn(traced))
         .with_state(orders)
+}
+
+/// The shop's part of an order's way: what is written meanwhile names this span.
+async fn traced(mut request: Request, next: Next) -> Response {
+    let mut span = Span::of_request("orders", request.headers_mut());
+    span.tell("http.request.method", request.method().as_str());
+    span.tell("url.path", request.uri().path());
+    let response = next.run(request).await;
+    span.answered(response.status());
+    response
 }
 
 /// What the gateway is told about the buyer's admission.

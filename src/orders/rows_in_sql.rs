@@ -126,6 +126,7 @@ pub(super) fn hold(row: &impl Columns) -> Result<Hold, StoreError> {
         show: parsed(row, "show")?,
         fan: parsed(row, "fan")?,
         ticket: parsed(row, "ticket_id")?,
+        nth: number(row, "nth")?,
         seats: seat_names(row)?,
         total: money(row, "total_minor")?,
         state: word(row, "state", &HOLD_STATES, hold_state)?,

@@ -1,16 +1,16 @@
 //! The outbox and its relay's marks in PostgreSQL. Here the marks are the log: sending a row is giving
 //! it the next offset of its partition.
 //!
-//! Rows become visible in the order of commits, not of `seq`. A transaction has its id before it takes
-//! a `seq`, and the transaction that marks a row has its own after it could see that row. So whoever
-//! holds a `seq` below a marked one has an id below the mark's, and once no transaction up to that id
-//! is left, the floor may rise to the row. A transaction that takes its time costs the length of a
-//! scan, never an event; rows above the floor are sent meanwhile.
+//! Rows become visible in the order of commits, not of `seq`. What that means for where to look, and for
+//! how far the floor may rise, is in `horizon.rs`. A transaction that takes its time costs nobody an event
+//! and nobody else their time; rows above the floor are sent meanwhile.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use sqlx::PgConnection;
+use tokio::sync::Mutex;
 
 use crate::base::ids::FencingToken;
 use crate::base::limits::PARTITIONS;
@@ -18,6 +18,7 @@ use crate::base::time::{Clock, Timestamp};
 use crate::driver::postgres::Postgres;
 use crate::log::LogName;
 use crate::log::name_in_postgres::claim;
+use crate::relay::horizon::{Horizon, Look};
 use crate::relay::in_sql::unsent;
 use crate::relay::plan::{Batch, Lease, Page, Unsent};
 use crate::relay::store::{Cleaned, Published, Store, StoreError};
@@ -28,12 +29,18 @@ pub struct InPostgres {
     db: Postgres,
     clock: Arc<dyn Clock>,
     log: LogName,
+    horizon: Arc<Mutex<Horizon>>,
 }
 
 impl InPostgres {
     /// The outbox of an open database, whose events go to this log.
     pub fn new(db: Postgres, clock: Arc<dyn Clock>, log: LogName) -> Self {
-        Self { db, clock, log }
+        Self {
+            db,
+            clock,
+            log,
+            horizon: Arc::default(),
+        }
     }
 }
 
@@ -74,32 +81,44 @@ impl Store for InPostgres {
     }
 
     async fn unsent(&self, partition: u16, max: usize) -> Result<Page, StoreError> {
+        let mut horizon = self.horizon.lock().await;
         let mut connection = self.db.connection().await?;
-        // Read first: whatever lies at or below `settled` can be seen by now.
-        let (floor, settled): (i64, i64) = sqlx::query_as(
+        // Looked first: whatever can be seen then can be read afterwards.
+        let looked: (i64, i64, i64, String, String) = sqlx::query_as(
             "select coalesce((select floor_seq from outbox_partitions where partition = $1), 0),
-                    coalesce((select max(seq) from outbox_log
-                              where xid < pg_snapshot_xmin(pg_current_snapshot())), 0)",
+                    coalesce((select token from outbox_partitions where partition = $1), 0),
+                    (select case when is_called then last_value else 0 end from outbox_seq_seq),
+                    pg_current_snapshot()::text, pg_postmaster_start_time()::text",
         )
         .bind(i64::from(partition))
         .fetch_one(&mut *connection)
         .await?;
-        let rows = unsent_rows(&mut connection, (partition, floor), max).await?;
-        let settled = settled.cast_unsigned();
-        let through = match rows.last() {
-            Some(row) if rows.len() == max => settled.min(row.seq),
+        let (floor, token, last_seq, snapshot, server) = looked;
+        let (floor, token) = (floor.cast_unsigned(), FencingToken(token.cast_unsigned()));
+        let look = Look::of((server, token), &snapshot, last_seq.cast_unsigned());
+        let unknown = || StoreError::Unavailable(anyhow::anyhow!("snapshot {snapshot}"));
+        let look = look.ok_or_else(unknown)?;
+        let after = horizon.after(partition, &look).max(floor);
+        let settled = horizon.settled(&look);
+        let rows = unsent_rows(&mut connection, (partition, after), max).await?;
+        let seqs: BTreeSet<u64> = rows.iter().map(|row| row.seq).collect();
+        let through = match seqs.last() {
+            Some(last) if rows.len() == max => settled.min(*last),
             Some(_) | None => settled,
         };
+        horizon.read(partition, look, seqs, rows.len() < max);
         Ok(Page {
             rows,
             through,
-            floor: floor.cast_unsigned(),
+            floor,
         })
     }
 
     async fn publish(&self, batches: &[Batch]) -> Result<Vec<Published>, StoreError> {
+        let given_out = self.horizon.lock().await.given_out();
         let given = (self.clock.now(), batches.to_vec());
-        self.db
+        let published: Result<_, StoreError> = self
+            .db
             .unit_with(given, |mut tx, (now, batches)| async move {
                 let mut answers = Vec::new();
                 for batch in batches {
@@ -112,10 +131,19 @@ impl Store for InPostgres {
                     raise_floor(&mut tx, &batch).await?;
                     answers.push(Published::all_of(batch));
                 }
+                let id: i64 = sqlx::query_scalar("select pg_current_xact_id()::text::bigint")
+                    .fetch_one(&mut *tx)
+                    .await?;
                 tx.commit().await?;
-                Ok(answers)
+                Ok((id.cast_unsigned(), answers))
             })
-            .await
+            .await;
+        let (id, answers) = published?;
+        let done = batches.iter().zip(&answers);
+        let done = done.filter(|(_, answer)| **answer != Published::Fenced);
+        let rows = done.flat_map(|(batch, _)| batch.settled());
+        self.horizon.lock().await.marked((id, given_out), rows);
+        Ok(answers)
     }
 
     async fn clean_up(&self, before: Timestamp, max: usize) -> Result<Cleaned, StoreError> {
@@ -161,7 +189,7 @@ async fn take(
 
 async fn unsent_rows(
     conn: &mut PgConnection,
-    (partition, floor): (u16, i64),
+    (partition, after): (u16, u64),
     max: usize,
 ) -> Result<Vec<Unsent>, sqlx::Error> {
     // A missing version counts as sent only where marks have been cleaned up: then it may have been
@@ -170,6 +198,7 @@ async fn unsent_rows(
         "select o.seq, o.id, o.type, o.aggregatetype, o.aggregateid, o.aggregate_version, o.payload,
                 o.traceparent, o.occurred_at_ms,
                 case when o.aggregate_version = 1 or l.seq is not null then 'sent'
+                     when q.skipped_at_ms is not null then 'sent'
                      when q.seq is not null then 'quarantined'
                      when p.seq is null
                       and 0 < (select f.cleaned from outbox_partitions f where f.partition = $1)
@@ -187,7 +216,7 @@ async fn unsent_rows(
          order by o.seq limit $3",
     )
     .bind(i64::from(partition))
-    .bind(floor)
+    .bind(after.cast_signed())
     .bind(i64::try_from(max).unwrap_or(i64::MAX))
     .fetch_all(conn)
     .await?;

@@ -3,7 +3,7 @@
 use crate::base::time::Timestamp;
 use crate::driver::sql::{Cells, SqlError};
 use crate::relay::plan::{Before, Unsent};
-use crate::relay::store::StoreError;
+use crate::relay::store::{Held, StoreError};
 
 /// A row of the outbox, with how the version before it stands.
 pub(super) fn unsent(row: &impl Cells) -> Result<Unsent, sqlx::Error> {
@@ -23,6 +23,24 @@ pub(super) fn unsent(row: &impl Cells) -> Result<Unsent, sqlx::Error> {
             _ => Before::Unsent,
         },
     })
+}
+
+/// A row of the outbox, with why and since when it is in quarantine.
+pub(super) fn held(row: &impl Cells) -> Result<Held, sqlx::Error> {
+    Ok(Held {
+        seq: row.number("seq")?,
+        event_id: row.cell("id")?,
+        kind: row.cell("type")?,
+        key: (row.cell("aggregatetype")?, row.cell("aggregateid")?),
+        version: row.number("aggregate_version")?,
+        reason: row.cell("reason")?,
+        at: Timestamp::from_unix_ms(row.cell("at_ms")?),
+    })
+}
+
+/// What is kept of the reason of an event that was given up: `check` and `journey` say it.
+pub(super) fn skipped(reason: &str) -> String {
+    format!("given up by an operator: {reason}")
 }
 
 impl From<SqlError> for StoreError {

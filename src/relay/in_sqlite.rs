@@ -166,6 +166,7 @@ async fn unsent_rows(
         "select o.seq, o.id, o.type, o.aggregatetype, o.aggregateid, o.aggregate_version, o.payload,
                 o.traceparent, o.occurred_at_ms,
                 case when o.aggregate_version = 1 or l.seq is not null then 'sent'
+                     when q.skipped_at_ms is not null then 'sent'
                      when q.seq is not null then 'quarantined'
                      when p.seq is null
                       and 0 < (select cleaned from outbox_partitions where partition = ?1) then 'sent'

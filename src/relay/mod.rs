@@ -2,15 +2,23 @@
 //!
 //! `store.rs` is the port; its adapters keep lease, marks and floor beside the outbox, and in SQL the
 //! marks are the log. `via_kafka.rs` goes before one of them: it sends to Kafka what is then marked, and
-//! `waves.rs` says what may go at once. `plan.rs` decides which rows go now; `step.rs` is the loop.
+//! `waves.rs` says what may go at once. `plan.rs` decides which rows go now; `horizon.rs` says
+//! from where to look for them where many write at once; `step.rs` is the loop.
+//!
+//! What can never be sent is in quarantine, and its key waits; `quarantine_in_*.rs` and `api.rs` let an
+//! operator send it after all, or go on without it.
 //!
 //! There is no cursor over `seq`: a row is unsent until it has a mark. Several relays may run; a
 //! partition belongs to the one that holds its lease, and whoever lost it is refused inside the very
 //! transaction that would have written the marks.
 
+pub mod api;
+pub mod horizon;
 pub mod in_postgres;
 pub mod in_sqlite;
 pub mod plan;
+pub mod quarantine_in_postgres;
+pub mod quarantine_in_sqlite;
 pub mod step;
 pub mod store;
 pub mod via_kafka;

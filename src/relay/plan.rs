@@ -82,6 +82,15 @@ pub struct Batch {
     pub floor: u64,
 }
 
+impl Batch {
+    /// The rows that it leaves with a mark or in quarantine, each with the partition.
+    pub fn settled(&self) -> impl Iterator<Item = (u16, u64)> {
+        let sent = self.send.iter().map(|row| row.seq);
+        let kept = self.quarantine.iter().map(|(seq, _)| *seq);
+        sent.chain(kept).map(|seq| (self.lease.partition, seq))
+    }
+}
+
 /// A batch, and how many rows of the page wait for an earlier version of their key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {

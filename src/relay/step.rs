@@ -14,9 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::base::limits::{CLEAN_BATCH_MAX, RELAY_BATCH_MAX, RELAY_EVERY_MS, RELAY_LEASE_TTL_MS};
 use crate::base::time::{Clock, Timestamp};
-use crate::relay::plan::{Lease, plan};
+use crate::relay::plan::{Lease, Unsent, plan};
 use crate::relay::store::{Published, Store, StoreError};
 use crate::telemetry::metrics;
+use crate::telemetry::traces::{Side, Span};
 
 /// How often old rows are looked for.
 const CLEAN_EVERY_MS: u64 = 5_000;
@@ -105,11 +106,16 @@ impl Relay {
             }
         }
         if !batches.is_empty() {
+            let since = self.clock.now();
             let answers = self.store.publish(&batches).await?;
             for (batch, answer) in batches.iter().zip(answers) {
                 match answer {
                     Published::Done { sent, quarantined } => {
                         step.sent += count(sent);
+                        // Of a part it is not said which rows it is.
+                        if sent == batch.send.len() {
+                            batch.send.iter().for_each(|row| trace(row, since));
+                        }
                         step.quarantined += count(quarantined.len());
                         quarantined.iter().for_each(report);
                     }
@@ -214,6 +220,13 @@ impl Relay {
         }
         Ok(self.resign().await?)
     }
+}
+
+/// A row's way from the outbox into the log.
+fn trace(row: &Unsent, since: Timestamp) {
+    let mut span = Span::of_event(Side::Sends, "relay", row.trace.as_deref(), since);
+    span.tell("event.id", &row.id);
+    span.tell("event.type", &row.kind);
 }
 
 fn report((seq, reason): &(u64, String)) {

@@ -32,6 +32,50 @@ pub trait Store: Send + Sync + Debug {
     async fn clean_up(&self, before: Timestamp, max: usize) -> Result<Cleaned, StoreError>;
 }
 
+/// What can never be sent, as operators have it. Every method is one transaction, and repeating it is harmless.
+#[async_trait]
+pub trait Quarantine: Send + Sync + Debug {
+    /// The events that are in quarantine and were not given up, oldest first, at most
+    /// `QUARANTINE_PAGE_MAX`.
+    async fn held(&self) -> Result<Vec<Held>, StoreError>;
+
+    /// Lets the relay try an event again, and those of its key behind it.
+    async fn release(&self, seq: u64) -> Result<Freed, StoreError>;
+
+    /// Gives an event up: it will never be in the log. Those of its key behind it go.
+    async fn skip(&self, seq: u64) -> Result<Freed, StoreError>;
+}
+
+/// An event in quarantine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Held {
+    /// Its place in the outbox, by which it is named.
+    pub seq: u64,
+    /// The event.
+    pub event_id: String,
+    /// Its `type`.
+    pub kind: String,
+    /// The kind of thing that changed, and which one.
+    pub key: (String, String),
+    /// 1, 2, 3… within the key.
+    pub version: u64,
+    /// Why it cannot be sent.
+    pub reason: String,
+    /// Since when.
+    pub at: Timestamp,
+}
+
+/// What became of an event that was to leave the quarantine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freed {
+    /// So many events go now.
+    Events(u64),
+    /// It waits behind this one of its key, which comes first.
+    Behind(u64),
+    /// It is not in quarantine.
+    Unknown,
+}
+
 /// The answer to a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Published {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::base::limits::ACK_DEADLINE_MS;
 use crate::base::time::Timestamp;
 use crate::driver::kafka::KafkaFault;
-use crate::driver::kafka::producer::{Producer, Record, SendError, ack_deadline};
+use crate::driver::kafka::producer::{Answer, Producer, Record, SendError, ack_deadline};
 use crate::event::headers::{self, About};
 use crate::relay::plan::{Batch, Lease, Page, Unsent};
 use crate::relay::store::{Cleaned, Published, Store, StoreError};
@@ -70,7 +70,7 @@ impl ViaKafka {
         batches: &[Sending],
         wave: &[(usize, usize)],
         until: Instant,
-    ) -> Result<Vec<Result<u64, SendError>>, KafkaFault> {
+    ) -> Result<Vec<Answer>, KafkaFault> {
         let headers: Vec<_> = wave
             .iter()
             .map(|(batch, row)| about(batches[*batch].row(*row)))

@@ -170,7 +170,12 @@ pub fn cancelled(kind: &'static str, count: u32) {
 /// `catraca_deliveries_total{group, outcome}`: deliveries to a consumer group by what became of
 /// them: handled, passed, failed, set_aside.
 pub fn delivery(group: &'static str, outcome: &'static str) {
-    counter!("catraca_deliveries_total", "group" => group, "outcome" => outcome).increment(1);
+    deliveries(group, outcome, 1);
+}
+
+/// The same of so many.
+pub fn deliveries(group: &'static str, outcome: &'static str, count: u64) {
+    counter!("catraca_deliveries_total", "group" => group, "outcome" => outcome).increment(count);
 }
 
 /// `catraca_dead_letters_stuck{group}`: partitions that stand still because Kafka does not take what is to
@@ -240,6 +245,16 @@ pub fn outbox_held_back(partitions: u32) {
 /// `catraca_outbox_cleaned_total`: outbox rows removed because everybody is past them.
 pub fn outbox_cleaned(rows: u64) {
     counter!("catraca_outbox_cleaned_total").increment(rows);
+}
+
+/// `catraca_spans_sent_total`: spans that the OpenTelemetry collector took.
+pub fn spans_sent(spans: u64) {
+    counter!("catraca_spans_sent_total").increment(spans);
+}
+
+/// `catraca_spans_dropped_total{why}`: spans that it did not get: queue_full, collector.
+pub fn spans_dropped(why: &'static str, spans: u64) {
+    counter!("catraca_spans_dropped_total", "why" => why).increment(spans);
 }
 
 /// `catraca_redis_connections_total{outcome}`: connections to Redis by what became of them: opened, or

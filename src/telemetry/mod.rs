@@ -1,7 +1,9 @@
-//! What the system says about itself: its log and its metrics.
+//! What the system says about itself: its log, its metrics, and where it is asked for its spans.
 
 pub mod metrics;
+pub mod otlp;
 pub mod phase;
+pub mod traces;
 
 use std::io::IsTerminal;
 

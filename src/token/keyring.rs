@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use hmac::Mac;
+use hmac::{Hmac, Mac};
 use jsonwebtoken::jwk::{Jwk, JwkSet, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey};
 use sha2::{Digest, Sha256};
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::base::ids::{Edition, FanId, Number, ShowId, TicketId};
 use crate::base::secret::Secret;
 use crate::token::account::Account;
-use crate::token::hmac;
+use crate::token::{hmac, prepared};
 
 /// Bytes a root secret must have at least.
 pub const SECRET_BYTES_MIN: usize = 32;
@@ -43,7 +43,7 @@ pub enum KeyError {
 
 /// The keys under one label.
 pub(crate) struct Keys {
-    pub(crate) pass: [u8; 32],
+    pub(crate) pass: Hmac<Sha256>,
     pub(crate) mint: EncodingKey,
     pub(crate) verify: DecodingKey,
     public: Jwk,
@@ -191,7 +191,7 @@ fn keys_of(root: &[u8; 32], label: &str) -> Result<Keys, KeyError> {
     public.common.key_algorithm = Some(KeyAlgorithm::EdDSA);
     public.common.public_key_use = Some(PublicKeyUse::Signature);
     Ok(Keys {
-        pass: derive(root, &[b"pass key", label.as_bytes()]),
+        pass: prepared(&derive(root, &[b"pass key", label.as_bytes()])),
         verify: DecodingKey::from_jwk(&public).map_err(library)?,
         mint,
         public,

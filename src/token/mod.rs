@@ -19,7 +19,17 @@ use sha2::Sha256;
 
 /// HMAC-SHA-256 over parts, each preceded by its length, so that no two lists of parts collide.
 pub(crate) fn hmac(key: &[u8], parts: &[&[u8]]) -> Hmac<Sha256> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
+    hmac_with(&prepared(key), parts)
+}
+
+/// A key to which half the work of an HMAC has been done.
+pub(crate) fn prepared(key: &[u8]) -> Hmac<Sha256> {
+    Hmac::new_from_slice(key).expect("HMAC takes keys of any length")
+}
+
+/// The same with a prepared key.
+pub(crate) fn hmac_with(prepared: &Hmac<Sha256>, parts: &[&[u8]]) -> Hmac<Sha256> {
+    let mut mac = prepared.clone();
     for part in parts {
         mac.update(&(part.len() as u64).to_be_bytes());
         mac.update(part);

@@ -11,7 +11,7 @@ use crate::base::ids::{Commitment, Edition, FanId, Generation, Number, ShowId};
 use crate::base::limits::TOKEN_BYTES_MAX;
 use crate::base::time::Timestamp;
 use crate::token::keyring::{KeyRing, Keys};
-use crate::token::{decode, encode, hmac};
+use crate::token::{decode, encode, hmac_with};
 
 const FORMAT: &str = "c1";
 /// The payload begins with a commitment.
@@ -127,7 +127,7 @@ impl<'a> Parts<'a> {
 }
 
 fn mac(keys: &Keys, signed: &str) -> hmac::Hmac<sha2::Sha256> {
-    hmac(&keys.pass, &[signed.as_bytes()])
+    hmac_with(&keys.pass, &[signed.as_bytes()])
 }
 
 fn read(payload: &[u8], commitment: Option<Commitment>) -> Option<Pass> {

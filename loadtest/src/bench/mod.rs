@@ -25,8 +25,8 @@ pub enum Bench {
     Room(RoomArgs),
     /// The gateway: rows 3, 5, 6, 7, 8 and 15 of docs/performance.md, beside nginx and haproxy.
     Gate(GateArgs),
-    /// Holds and orders on PostgreSQL, beside a counter row and a statement a row; row 14 of
-    /// docs/performance.md.
+    /// Holds and orders on PostgreSQL, beside a counter row and a statement a row; rows 13 and
+    /// 14 of docs/performance.md.
     Orders(OrdersArgs),
 }
 

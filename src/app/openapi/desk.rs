@@ -227,6 +227,8 @@ pub struct Cancellation {
     pub cancelled_at: Option<String>,
     /// Whether nothing is left to do.
     pub done: bool,
+    /// Seats that could still be had.
+    pub seats_free: u64,
     /// Seats in holds.
     pub seats_held: u64,
     /// Seats sold.
@@ -327,6 +329,45 @@ pub struct DeadLetter {
     /// When it was tried again; null: never.
     #[schema(format = DateTime, required)]
     pub replayed_at: Option<String>,
+}
+
+/// Events that can never be sent as they are.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Quarantine {
+    /// Oldest first.
+    pub quarantine: Vec<Quarantined>,
+}
+
+/// One of them, without what it carries. Later events of its key wait behind it.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Quarantined {
+    /// Its number in the outbox, by which it is released or skipped.
+    pub seq: u64,
+    /// The event.
+    pub event_id: String,
+    /// What kind of event.
+    pub r#type: String,
+    /// What kind of thing it is about.
+    pub aggregate: String,
+    /// Which one.
+    pub key: String,
+    /// The version of that.
+    pub version: u64,
+    /// Why it cannot be sent.
+    pub reason: String,
+    /// Since when it waits.
+    #[schema(format = DateTime)]
+    pub since: String,
+}
+
+/// What goes now that waited.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Released {
+    /// Events that go now.
+    pub released: u64,
 }
 
 /// What became of another try.

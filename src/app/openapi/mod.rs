@@ -174,6 +174,9 @@ fn operators() -> Components {
         desk::DeadLetters,
         desk::DeadLetter,
         desk::Replayed,
+        desk::Quarantine,
+        desk::Quarantined,
+        desk::Released,
     )
     .build()
 }

@@ -127,6 +127,26 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "Try one again",
     )
     .answers(&[("200", Carries::Json("Replayed"))]),
+    read(
+        "/admin/v1/quarantine",
+        "quarantine",
+        "Events that can never be sent, and what waits behind them",
+    )
+    .answers(&[("200", Carries::Json("Quarantine"))]),
+    act(
+        "/admin/v1/quarantine/{seq}/release",
+        "release",
+        "Try to send one after all",
+    )
+    .answers(&[("200", Carries::Json("Released"))])
+    .refuses(&["409"]),
+    act(
+        "/admin/v1/quarantine/{seq}/skip",
+        "skip",
+        "Go on without one",
+    )
+    .answers(&[("200", Carries::Json("Released"))])
+    .refuses(&["409"]),
     ask(
         "GET",
         "/openapi.json",

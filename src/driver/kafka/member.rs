@@ -23,7 +23,8 @@ use rdkafka::topic_partition_list::Offset;
 use rdkafka::types::RDKafkaRespErr;
 
 use crate::base::limits::{HELD_RECORDS_MAX, PARTITIONS};
-use crate::driver::kafka::{Kafka, KafkaFault, Quiet};
+use crate::driver::kafka::access::Heard;
+use crate::driver::kafka::{Kafka, KafkaFault};
 use crate::telemetry::metrics;
 
 /// Records that one look takes in at most.
@@ -97,6 +98,7 @@ impl Member {
             .set("queued.max.messages.kbytes", "16384");
         let consumer: BaseConsumer<Given> = settings.create_with_context(Given {
             group: group.to_owned(),
+            heard: Heard::default(),
             state: Mutex::default(),
         })?;
         consumer.subscribe(&[kafka.topic()])?;
@@ -243,7 +245,7 @@ impl Member {
                     offset: standing.get(&partition).copied().unwrap_or_default(),
                 }
             }
-            Some(_) | None => KafkaFault::Away(error),
+            Some(_) | None => self.consumer.context().heard.fault(error),
         }
     }
 }
@@ -277,6 +279,7 @@ fn named(all: &impl Headers) -> BTreeMap<String, Vec<u8>> {
 /// What the group gives to this member, and where it is to begin.
 struct Given {
     group: String,
+    heard: Heard,
     state: Mutex<State>,
 }
 
@@ -340,11 +343,11 @@ impl Given {
 
 impl ClientContext for Given {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, message: &str) {
-        Quiet.log(level, facility, message);
+        self.heard.log(level, facility, message);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
-        Quiet.error(error, reason);
+        self.heard.error(error, reason);
     }
 }
 

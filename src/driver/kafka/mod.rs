@@ -1,36 +1,42 @@
 //! Kafka as we use it: one topic, every deadline explicit, nothing that the library decides by itself.
 //!
-//! `topics.rs` makes the topic and refuses one of another shape, `producer.rs` sends and waits for what
+//! `access.rs` is how we are let in, `topics.rs` makes the topic and refuses one of another shape, `producer.rs` sends and waits for what
 //! was acknowledged, `member.rs` reads as one of a group. The library's own threads do the network; its
 //! calls that block run where blocking is allowed.
 
+pub mod access;
 pub mod member;
 pub mod producer;
 pub mod topics;
 
 use rdkafka::ClientConfig;
-use rdkafka::client::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
 
+use crate::driver::kafka::access::{Access, Heard, Tls};
 use crate::driver::kafka::topics::Shape;
 
-/// How `log.url` begins.
+/// How `log.url` begins, and where everything goes through TLS.
 pub const SCHEME: &str = "kafka://";
+/// See [`SCHEME`].
+pub const TLS_SCHEME: &str = "kafka+ssl://";
 /// How long a broker may take to accept a connection, and to answer a request.
 const CONNECT_MS: &str = "5000";
 const REQUEST_MS: &str = "5000";
 /// What the name of the topic of dead letters ends with, after that of the events' topic.
 const DEAD_LETTERS: &str = "-dlt";
-/// Longest name of the events' topic: the broker allows 249 bytes, and the other's is longer.
-const TOPIC_BYTES_MAX: usize = 249 - DEAD_LETTERS.len();
+/// The same of the topic of thin events.
+const THIN: &str = "-thin";
+/// Longest name of the events' topic: the broker allows 249 bytes, and the others' are longer.
+const TOPIC_BYTES_MAX: usize = 249 - THIN.len();
 
 /// A cluster, and the topic that events go to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Kafka {
     brokers: String,
     topic: String,
+    access: Access,
 }
 
 /// Why Kafka did not do what it was asked.
@@ -60,9 +66,21 @@ pub enum KafkaFault {
     /// Kafka is away, too slow, or refuses.
     #[error("Kafka did not do what it was asked")]
     Away(#[from] KafkaError),
+    /// It does not let the user in.
+    #[error("Kafka does not accept log.user, log.password and log.sasl: {0}")]
+    Login(String),
+    /// It is not one that we trust, or it does not trust us.
+    #[error("no TLS to Kafka with log.ca_file and log.cert_file, to the hosts in log.url: {0}")]
+    Tls(String),
+    /// It expects TLS, or a user, and we do not, or the other way round.
+    #[error("Kafka expects another scheme in log.url, or log.sasl: {0}")]
+    Scheme(String),
     /// It has not said in time whether it did.
     #[error("Kafka did not acknowledge in time")]
     Slow,
+    /// It has a record that was sent before, and no longer knows where.
+    #[error("Kafka has an event and does not say where: it is sent again")]
+    Unplaced,
 }
 
 impl KafkaFault {
@@ -73,28 +91,39 @@ impl KafkaFault {
 }
 
 impl Kafka {
-    /// The cluster at this address, `kafka://host:port,host:port`, and a topic there.
+    /// The cluster at this address, `kafka://host:port,host:port`, and a topic there. Through TLS where it
+    /// begins with `kafka+ssl://`, with what [`Kafka::let_in_by`] is given.
     ///
     /// # Errors
     /// [`KafkaFault::Address`] where either cannot be one.
     pub fn new(url: &str, topic: &str) -> Result<Self, KafkaFault> {
         let wrong = |what: &str| Err(KafkaFault::Address(what.to_owned()));
-        let Some(brokers) = url.strip_prefix(SCHEME) else {
-            return wrong("must be kafka://host:port,host:port");
+        let schemes = [(SCHEME, None), (TLS_SCHEME, Some(Tls::default()))];
+        let mut known = schemes.into_iter();
+        let named = known.find_map(|(scheme, tls)| Some((url.strip_prefix(scheme)?, tls)));
+        let Some((brokers, tls)) = named.filter(|(hosts, _)| hosts.split(',').all(is_broker))
+        else {
+            return wrong("must be kafka://host:port,host:port or kafka+ssl:// and the same");
         };
-        if !brokers.split(',').all(is_broker) {
-            return wrong("must be kafka://host:port,host:port");
-        }
         let known = |c: u8| c.is_ascii_alphanumeric() || b"._-".contains(&c);
         if topic.is_empty() || TOPIC_BYTES_MAX < topic.len() || !topic.bytes().all(known) {
             return wrong(
-                "the topic must be 1 to 245 of a-z, A-Z, 0-9, dot, underscore and hyphen",
+                "the topic must be 1 to 244 of a-z, A-Z, 0-9, dot, underscore and hyphen",
             );
         }
         Ok(Self {
             brokers: brokers.to_owned(),
             topic: topic.to_owned(),
+            access: Access { tls, login: None },
         })
+    }
+
+    /// The same, with these certificates, which only TLS asks for, and this user.
+    #[must_use]
+    pub fn let_in_by(self, access: Access) -> Self {
+        let tls = self.access.tls.and(access.tls);
+        let access = Access { tls, ..access };
+        Self { access, ..self }
     }
 
     /// The topic that events go to.
@@ -105,8 +134,16 @@ impl Kafka {
     /// The topic of what was set aside, in the same cluster.
     pub fn dead_letters(&self) -> Self {
         Self {
-            brokers: self.brokers.clone(),
             topic: format!("{}{DEAD_LETTERS}", self.topic),
+            ..self.clone()
+        }
+    }
+
+    /// The topic of thin events, in the same cluster.
+    pub fn thin(&self) -> Self {
+        Self {
+            topic: format!("{}{THIN}", self.topic),
+            ..self.clone()
         }
     }
 
@@ -124,12 +161,15 @@ impl Kafka {
             // Another broker may be the leader by now; do not wait for minutes to learn it.
             .set("topic.metadata.refresh.interval.ms", "30000")
             .set("allow.auto.create.topics", "false");
+        // Why a broker hung up it says at this level only.
+        settings.set_log_level(RDKafkaLogLevel::Info);
+        self.access.apply(&mut settings);
         settings
     }
 
     /// A client that only looks: it is in no group and makes no topic.
-    fn looker(&self) -> Result<BaseConsumer<Quiet>, KafkaFault> {
-        Ok(self.settings().create_with_context(Quiet)?)
+    fn looker(&self) -> Result<BaseConsumer<Heard>, KafkaFault> {
+        Ok(self.settings().create_with_context(Heard::default())?)
     }
 }
 
@@ -141,23 +181,6 @@ fn is_broker(text: &str) -> bool {
     })
 }
 
-/// What the library says by itself. Whatever comes of it reaches somebody as the error of a step, so
-/// here it is for whoever looks closely.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Quiet;
-
-impl ClientContext for Quiet {
-    fn log(&self, _level: RDKafkaLogLevel, facility: &str, message: &str) {
-        tracing::debug!(facility, "librdkafka: {message}");
-    }
-
-    fn error(&self, error: KafkaError, reason: &str) {
-        tracing::debug!("librdkafka: {error}: {reason}");
-    }
-}
-
-impl rdkafka::consumer::ConsumerContext for Quiet {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,6 +191,7 @@ mod tests {
             "kafka://localhost:9092",
             "kafka://10.0.0.1:9092,kafka-2.example.com:9093",
             "kafka://[::1]:9092",
+            "kafka+ssl://kafka-1.example.com:9093,kafka-2.example.com:9093",
         ] {
             assert!(Kafka::new(good, "order-events").is_ok(), "{good}");
         }
@@ -181,10 +205,12 @@ mod tests {
             "kafka://localhost:9092,",
             "kafka://user:word@localhost:9092",
             "kafka://localhost:9092/topic",
+            "kafka+ssl://",
+            "kafka+tls://localhost:9092",
         ] {
             assert!(Kafka::new(bad, "order-events").is_err(), "{bad}");
         }
-        for bad in ["", "order events", "pedidos-é", &"a".repeat(246)] {
+        for bad in ["", "order events", "pedidos-é", &"a".repeat(245)] {
             assert!(Kafka::new("kafka://localhost:9092", bad).is_err(), "{bad}");
         }
     }

@@ -14,7 +14,8 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 
 use crate::base::limits::ACK_DEADLINE_MS;
-use crate::driver::kafka::{Kafka, KafkaFault, Quiet};
+use crate::driver::kafka::access::Heard;
+use crate::driver::kafka::{Kafka, KafkaFault};
 
 /// A record on its way.
 #[derive(Debug)]
@@ -40,10 +41,13 @@ pub enum SendError {
     Unsure(KafkaFault),
 }
 
+/// The offset at which a record stands.
+pub type Answer = Result<u64, SendError>;
+
 /// Sends to one topic.
 pub struct Producer {
     kafka: Kafka,
-    client: Mutex<Option<FutureProducer<Quiet>>>,
+    client: Mutex<Option<FutureProducer<Heard>>>,
 }
 
 impl fmt::Debug for Producer {
@@ -72,7 +76,7 @@ impl Producer {
         &self,
         records: &[Record<'_>],
         until: Instant,
-    ) -> Result<Vec<Result<u64, SendError>>, KafkaFault> {
+    ) -> Result<Vec<Answer>, KafkaFault> {
         let mut held = self.client.lock().await;
         if until <= Instant::now() {
             return Err(KafkaFault::Slow); // whoever was first has taken all the time
@@ -87,22 +91,44 @@ impl Producer {
             .collect();
         let mut answers = Vec::with_capacity(sent.len());
         for begun in sent {
-            answers.push(match begun {
-                Ok(waiting) => acknowledged(waiting, until).await,
-                Err(error) => Err(refusal(error)),
-            });
+            answers.push(acknowledged(begun, until).await);
         }
-        let failed = |answer: &Result<u64, SendError>| matches!(answer, Err(SendError::Unsure(_)));
-        if let Some((code, reason)) = client.client().fatal_error() {
+        if 1 < records.len() {
+            self.refuse_alone(&client, records, &mut answers, until)
+                .await;
+        }
+        let failed = |answer: &Answer| matches!(answer, Err(SendError::Unsure(_)));
+        let fatal = client.client().fatal_error();
+        if let Some((code, reason)) = &fatal {
             tracing::warn!("Kafka's client is beyond help and is built anew: {code}: {reason}");
-        } else if !answers.iter().any(failed) {
-            // After a failure the topic is looked at again, so that whoever waits learns why.
+        }
+        // After a failure the topic is looked at again, so that whoever waits learns why.
+        if fatal.is_none() && !answers.iter().any(failed) {
             *held = Some(client);
+        } else {
+            // It waits for its threads.
+            drop(tokio::task::spawn_blocking(move || drop(client)));
         }
         Ok(answers)
     }
 
-    async fn connect(&self) -> Result<FutureProducer<Quiet>, KafkaFault> {
+    /// A broker takes or refuses what came in one request as one. Only a record that is refused alone is
+    /// refused for its own sake, so each of those that were not alone goes once more.
+    async fn refuse_alone(
+        &self,
+        client: &FutureProducer<Heard>,
+        records: &[Record<'_>],
+        answers: &mut [Answer],
+        until: Instant,
+    ) {
+        for (record, answer) in records.iter().zip(answers) {
+            if matches!(answer, Err(SendError::Refused(_))) {
+                *answer = acknowledged(self.begin(client, record), until).await;
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<FutureProducer<Heard>, KafkaFault> {
         self.kafka.check_topic().await?;
         let deadline = ACK_DEADLINE_MS.to_string();
         let mut settings = self.kafka.settings();
@@ -112,12 +138,12 @@ impl Producer {
             .set("message.timeout.ms", &deadline)
             .set("linger.ms", "0")
             .set("compression.type", "lz4");
-        Ok(settings.create_with_context(Quiet)?)
+        Ok(settings.create_with_context(Heard::default())?)
     }
 
     fn begin(
         &self,
-        client: &FutureProducer<Quiet>,
+        client: &FutureProducer<Heard>,
         record: &Record<'_>,
     ) -> Result<DeliveryFuture, KafkaError> {
         let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
@@ -134,9 +160,13 @@ impl Producer {
     }
 }
 
-async fn acknowledged(waiting: DeliveryFuture, until: Instant) -> Result<u64, SendError> {
+async fn acknowledged(begun: Result<DeliveryFuture, KafkaError>, until: Instant) -> Answer {
+    let waiting = begun.map_err(refusal)?;
     match timeout_at(until, waiting).await {
-        Ok(Ok(Ok(delivery))) => Ok(delivery.offset.cast_unsigned()),
+        // The library takes a broker's word that it has a record already, which does not say where.
+        Ok(Ok(Ok(delivery))) => {
+            u64::try_from(delivery.offset).map_err(|_| SendError::Unsure(KafkaFault::Unplaced))
+        }
         Ok(Ok(Err((error, _)))) => Err(refusal(error)),
         Ok(Err(_)) | Err(_) => Err(SendError::Unsure(KafkaFault::Slow)),
     }

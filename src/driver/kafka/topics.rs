@@ -10,11 +10,14 @@ use rdkafka::types::RDKafkaRespErr;
 use tokio::time::{Instant, sleep};
 
 use crate::base::limits::PARTITIONS;
-use crate::driver::kafka::{Kafka, KafkaFault, Quiet};
+use crate::driver::kafka::access::Heard;
+use crate::driver::kafka::{Kafka, KafkaFault};
 
 /// How long the cluster may take to tell of a topic, and to make one.
 const LOOK_MAX: Duration = Duration::from_secs(5);
 const MAKE_MAX: Duration = Duration::from_secs(30);
+/// Things that the library may have to say of a look that failed.
+const SAID_MAX: usize = 64;
 /// How often one looks whether a new topic can be seen.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
@@ -58,7 +61,7 @@ impl Kafka {
             Err(KafkaFault::NoTopic(_)) => {}
             Err(fault) => return Err(fault),
         }
-        let admin: AdminClient<Quiet> = self.settings().create_with_context(Quiet)?;
+        let admin: AdminClient<Heard> = self.settings().create_with_context(Heard::default())?;
         // As many copies as the cluster makes of a topic by its own settings. Events are kept until
         // somebody decides otherwise: a new group reads them from the first. A record's time is the
         // broker's: it refuses one from the future, and an event says itself when it became true.
@@ -106,7 +109,13 @@ impl Kafka {
     }
 
     fn look_at_topic(&self) -> Result<(), KafkaFault> {
-        let metadata = self.looker()?.fetch_metadata(Some(&self.topic), LOOK_MAX)?;
+        let looker = self.looker()?;
+        let looked = looker.fetch_metadata(Some(&self.topic), LOOK_MAX);
+        let metadata = looked.map_err(|error| {
+            // What the library has to say by itself comes as records would, one at a time.
+            (0..SAID_MAX).for_each(|_| drop(looker.poll(Duration::ZERO)));
+            looker.context().fault(error)
+        })?;
         let missing = || KafkaFault::NoTopic(self.topic.clone());
         let topic = metadata.topics().first().ok_or_else(missing)?;
         match topic.error() {

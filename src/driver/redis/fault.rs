@@ -86,6 +86,9 @@ fn outage_of(error: &redis::RedisError) -> Option<Outage> {
     if text.contains("The user executing the script can't") {
         return Some(Outage::Forbidden); // ERR, as if the script were wrong
     }
+    if text.contains("nknown command") || text.contains("command called from script") {
+        return Some(Outage::Version); // ERR; an operator may have renamed it
+    }
     if error.kind() == ErrorKind::AuthenticationFailed {
         return Some(Outage::Password);
     }
@@ -149,6 +152,14 @@ mod tests {
             (
                 "ERR The user executing the script can't run this command or subcommand",
                 "forbidden",
+            ),
+            (
+                "ERR unknown command 'INFO', with args beginning with:",
+                "version",
+            ),
+            (
+                "ERR Unknown Redis command called from script script: 3d2",
+                "version",
             ),
             ("SOMETHING new", "away"),
         ] {

@@ -8,7 +8,9 @@
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
-use deadpool_redis::{Connection, Hook, HookError, Manager, Pool, PoolError, Runtime, Timeouts};
+use deadpool_redis::{
+    Connection, Hook, HookError, Manager, Pool, PoolError, Runtime, TimeoutType, Timeouts,
+};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Value};
 use tokio::sync::Mutex;
@@ -57,6 +59,8 @@ pub(super) struct Node {
     pool: Pool,
     /// Why the pool could not make its last connection: its own error has no room for it.
     refused: Arc<StdMutex<Option<RedisError>>>,
+    /// The pool opens no connection before, and steps are told this meanwhile.
+    closed: StdMutex<Option<(Instant, RedisError)>>,
     look_due: StdMutex<Instant>,
 }
 
@@ -101,6 +105,7 @@ impl Node {
             shared: Mutex::default(),
             pool,
             refused,
+            closed: StdMutex::default(),
             look_due: StdMutex::new(Instant::now()),
         })
     }
@@ -141,11 +146,7 @@ impl Node {
 
     async fn by_its_own(&self, errand: &Errand<'_>, way: Way) -> Result<Value, RedisError> {
         let until = errand.until;
-        let mut connection = match timeout_at(until, self.pool.get()).await {
-            Ok(Ok(connection)) => connection,
-            Ok(Err(error)) => return Err(self.no_connection(error)),
-            Err(_) => return Err(slow("no connection")),
-        };
+        let mut connection = self.take_from_the_pool(until).await?;
         if let Err(error) = self.look(&mut connection, until).await {
             drop(Connection::take(connection));
             if is_broken(&error) {
@@ -164,6 +165,30 @@ impl Node {
             drop(Connection::take(connection)); // an answer may still come, for nobody
         }
         answer
+    }
+
+    /// A connection of the pool. Where none could be opened a moment ago, none is tried.
+    async fn take_from_the_pool(&self, until: Instant) -> Result<Connection, RedisError> {
+        let closed = {
+            let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+            let closed = closed.as_ref().filter(|(at, _)| Instant::now() < *at);
+            closed.map(|(_, error)| error.alike())
+        };
+        if let Some(error) = closed
+            && self.pool.status().available == 0
+        {
+            return Err(error);
+        }
+        let error = match timeout_at(until, self.pool.get()).await {
+            Ok(Ok(connection)) => return Ok(connection),
+            Err(_) | Ok(Err(PoolError::Timeout(TimeoutType::Wait))) => {
+                return Err(slow("no connection")); // the others are at work
+            }
+            Ok(Err(error)) => self.no_connection(error),
+        };
+        let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        *closed = Some((Instant::now() + pause(), error.alike()));
+        Err(error)
     }
 
     /// The shared connection and which life of it this is.

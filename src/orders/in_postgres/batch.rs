@@ -2,8 +2,8 @@
 //!
 //! A statement is all or nothing by itself and one trip to the server, however many rows it writes: an
 //! order, its payment, its hold and its event; or a hundred holds that end, with their events. It first
-//! locks what the decision took for granted (each hold that ends or is ordered is live; the request
-//! still has its idempotency key) and writes nothing where that has changed.
+//! locks what the decision took for granted (each hold that ends or is ordered is live) and writes nothing
+//! where that has changed.
 
 use serde_json::{Value, json};
 use sqlx::postgres::PgRow;
@@ -12,8 +12,7 @@ use sqlx::{PgConnection, Row};
 use crate::base::ids::{HoldId, ShowId};
 use crate::driver::sql::SqlError;
 use crate::event::{Envelope, codec, partition};
-use crate::orders::idempotency::{Answer, Claimed};
-use crate::orders::in_postgres::sale::{self, Held, Kept, Placed};
+use crate::orders::in_postgres::sale::{self, Ground, Held, Placed};
 use crate::orders::rows_in_sql::{self as rows, Columns};
 use crate::orders::rules::{Hold, HoldState, Order, Payment, PaymentState, Status, Taken, Write};
 use crate::orders::store::StoreError;
@@ -23,9 +22,8 @@ const CARRY_OUT: &str = include_str!("sql/carry_out.sql");
 /// Rows to write, and what they take for granted.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    kept: Kept,
-    /// Live holds that the ticket of a new hold had.
-    holds_before: usize,
+    /// What a new hold was decided by.
+    ground: Option<Ground>,
     taken: Vec<Take>,
     /// Holds whose seats all go from one state into another.
     turned: Vec<(HoldId, (&'static str, &'static str))>,
@@ -46,6 +44,14 @@ struct Take {
 }
 
 impl Batch {
+    /// Nothing yet, where this must still be so for a new hold.
+    pub(super) fn on(ground: Option<Ground>) -> Self {
+        Self {
+            ground,
+            ..Self::default()
+        }
+    }
+
     /// The writes of a decision. Events come through [`Self::publish`], for they need an id and a time.
     pub(super) fn add(&mut self, write: Write) {
         match write {
@@ -75,23 +81,13 @@ impl Batch {
         self.events.push(envelope);
     }
 
-    /// Adds the answer to keep for a request's idempotency key.
-    pub(super) fn keep(&mut self, claimed: Claimed, answer: Answer) {
-        self.kept = Some((claimed, answer));
-    }
-
-    /// How many live holds the ticket of a new hold had when that was decided.
-    pub(super) const fn count(&mut self, holds_before: usize) {
-        self.holds_before = holds_before;
-    }
-
     /// Writes all of it or nothing. Where some of it was written and this fails, the transaction must
     /// not commit.
     pub(super) async fn carry_out(self, conn: &mut PgConnection) -> Result<(), StoreError> {
-        let row = self.write(conn).await?;
-        if !row.is("is_mine")? {
-            return Err(StoreError::Overtaken);
+        if self.is_empty() {
+            return Ok(());
         }
+        let row = self.write(conn).await?;
         let taken = self.taken.iter().map(|take| take.seats.len()).sum();
         let taken_now: i64 = row.try_get("taken")?;
         if !row.is("is_live")? || usize::try_from(taken_now) != Ok(taken) {
@@ -101,21 +97,23 @@ impl Batch {
         rows::expect_rows(turned.cast_unsigned(), self.seats_turned)
     }
 
+    fn is_empty(&self) -> bool {
+        let rows = self.holds.len() + self.orders.len() + self.payments.len() + self.events.len();
+        rows + self.taken.len() + self.turned.len() == 0
+    }
+
     async fn write(&self, conn: &mut PgConnection) -> Result<PgRow, StoreError> {
         let rows = (&self.taken[..], &self.holds[..], &self.orders[..]);
-        match (rows, &self.payments[..], &self.events[..]) {
-            (([take], [hold], []), [], [event])
-                if take.to == Taken::Held && hold.state == HoldState::Live =>
-            {
-                let before = self.holds_before;
+        match (rows, &self.payments[..], &self.events[..], &self.ground) {
+            (([_], [hold], []), [], [event], Some(ground)) => {
                 let held = Held {
                     hold,
                     event,
-                    before,
+                    ground,
                 };
-                sale::hold(conn, &held, &self.kept).await
+                sale::hold(conn, &held).await
             }
-            (([], [hold], [order]), [payment], [event])
+            (([], [hold], [order]), [payment], [event], None)
                 if order.status == Status::Pending && payment.state == PaymentState::Asked =>
             {
                 let placed = Placed {
@@ -124,7 +122,7 @@ impl Batch {
                     payment,
                     event,
                 };
-                sale::place(conn, &placed, &self.kept).await
+                sale::place(conn, &placed).await
             }
             _ => self.write_any(conn).await,
         }
@@ -139,7 +137,7 @@ impl Batch {
             .iter()
             .filter(|hold| hold.state != HoldState::Live);
         let ends: Vec<String> = ends.map(|hold| hold.id.to_string()).collect();
-        let statement = sale::keyed(CARRY_OUT, &self.kept)
+        let statement = sqlx::query(CARRY_OUT)
             .bind(ends)
             .bind(list(self.taken.iter().flat_map(take_rows)))
             .bind(list(turned))
@@ -173,6 +171,7 @@ fn hold_row(hold: &Hold) -> Value {
         "show": hold.show.as_str(),
         "fan": hold.fan.to_string(),
         "ticket_id": hold.ticket.to_string(),
+        "nth": hold.nth,
         "seats": rows::seats(&hold.seats),
         "total_minor": hold.total.minor,
         "currency": hold.total.currency.code(),

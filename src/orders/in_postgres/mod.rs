@@ -6,22 +6,22 @@
 //! Locks are taken in one order (ticket, section, hold or order, seats by section and ordinal), and no
 //! unit locks the row of a show: it would be everybody's.
 //!
-//! A buyer who wants the best seats looks at a few that nobody else looks at ([`Look::Few`]), so
-//! that buyers spread over the seats. Only who does not find any there, although enough are free, waits
-//! for the others and looks at all ([`Look::All`]): a refusal tells of seats that are taken, not of
-//! seats that are locked.
+//! A buyer who wants the best seats is given some that nobody else of this process was given (`shelf.rs`), and
+//! takes them with one statement. Only who keeps losing them, or finds that others are about to have the
+//! last, waits for everybody else and looks at all (`hold.rs`): a refusal tells of seats that are taken, not
+//! of seats that are locked.
 //!
-//! `batch.rs` and `sale.rs` carry out decisions, `facts.rs` and `seats.rs` load what they depend on, the
-//! latter from where `front.rs` says,
+//! `batch.rs` and `sale.rs` carry out decisions, `facts.rs` and `seats.rs` load what they depend on;
 //! `rows_in_sql.rs` beside this folder is the form of the rows; `keys.rs` and `stock.rs` keep idempotency keys and seats,
 //! and `sweep.rs` takes back what was sold of a cancelled show.
 
 mod batch;
 mod facts;
-mod front;
+mod hold;
 mod keys;
 mod sale;
 mod seats;
+mod shelf;
 mod stock;
 mod sweep;
 mod unit;
@@ -38,30 +38,19 @@ use crate::base::time::Clock;
 use crate::driver::postgres::Postgres;
 use crate::orders::answer;
 use crate::orders::idempotency::{Begun, Claimed, Key};
-use crate::orders::in_postgres::front::Fronts;
+use crate::orders::in_postgres::shelf::Shelves;
 use crate::orders::in_postgres::unit::{Conn, Unit};
 use crate::orders::rows_in_sql as rows;
-use crate::orders::rules::hold::{PlaceHold, Wish};
+use crate::orders::rules::hold::PlaceHold;
 use crate::orders::rules::order::{Pay, PlaceOrder, Placed};
 use crate::orders::rules::payment::{Settled, Verdict};
 use crate::orders::rules::{
-    Buyer, Hold, Order, PaymentId, Refusal, cancel, hold, hold_end, order, payment,
+    Buyer, Hold, Order, PaymentId, Refusal, cancel, hold_end, order, payment,
 };
 use crate::orders::store::{
     Availability, Cancellation, Due, Reconciled, Store, StoreError, Swept, Told,
 };
 use crate::show::settings::Section;
-
-/// How far a buyer looks for the best seats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Look {
-    /// At a few that nobody else looks at; and where the wish does not fit there at all of the section, but
-    /// only to say no: what others are about to take counts as free. Both on one connection: of a crowd, who
-    /// lets go of theirs is behind everybody.
-    Few,
-    /// At all of the section, alone.
-    All,
-}
 
 /// The store in a PostgreSQL database.
 #[derive(Debug, Clone)]
@@ -69,7 +58,7 @@ pub struct InPostgres {
     postgres: Postgres,
     clock: Arc<dyn Clock>,
     ids: Arc<IdSource>,
-    fronts: Arc<Fronts>,
+    shelves: Arc<Shelves>,
 }
 
 impl InPostgres {
@@ -79,7 +68,7 @@ impl InPostgres {
             postgres,
             clock,
             ids,
-            fronts: Arc::default(),
+            shelves: Arc::default(),
         }
     }
 
@@ -117,42 +106,6 @@ impl InPostgres {
             }
         };
         self.postgres.outlive(run).await
-    }
-
-    /// Sets seats aside, if those that are looked at hold the wish.
-    async fn hold_of(
-        &self,
-        request: &PlaceHold,
-        key: Option<&Claimed>,
-        look: Look,
-    ) -> Result<Option<Result<Hold, Refusal>>, StoreError> {
-        let input = (request.clone(), key.cloned(), Arc::clone(&self.fronts));
-        self.unit(input, move |unit, (request, key, fronts)| async move {
-            let mut unit = unit.asked_by(&request.buyer, key);
-            let (id, now) = (unit.ids().hold(unit.now()), unit.now());
-            let facts = match (&request.wish, look) {
-                (Wish::Best { section, quantity }, Look::Few) => {
-                    let (buyer, few) = (&request.buyer, (&section[..], *quantity));
-                    seats::for_next_seats(unit.tx(), &fronts, buyer, few, now).await?
-                }
-                (Wish::Best { .. }, Look::All) | (Wish::Named(_), _) => {
-                    seats::lock_for_hold(unit.tx(), &request).await?;
-                    Some(seats::for_hold(unit.tx(), &request, now).await?)
-                }
-            };
-            let is_glance = facts.is_none();
-            let facts = match facts {
-                Some(facts) => facts,
-                None => seats::for_hold(unit.tx(), &request, now).await?,
-            };
-            unit.count(facts.as_ref().map_or(0, |facts| facts.live.holds.len()));
-            let decided = facts.and_then(|facts| hold::decide(&facts, &request, id, now));
-            if is_glance && decided.is_ok() {
-                return Ok(None);
-            }
-            Ok(Some(unit.finish(decided, answer::held).await?))
-        })
-        .await
     }
 }
 
@@ -195,16 +148,11 @@ impl Store for InPostgres {
     }
 
     async fn hold(&self, request: &PlaceHold, key: Option<&Claimed>) -> Told<Hold> {
-        // What was about to be looked at may have been taken just then: that is no reason to stop
-        // others at once.
-        for look in [Look::Few, Look::Few, Look::All] {
-            if let Some(told) = self.hold_of(request, key, look).await? {
-                return Ok(told);
-            }
-        }
-        Err(rows::corrupt(anyhow::anyhow!(
-            "all was looked at, and it was not enough"
-        )))
+        let input = (request.clone(), key.cloned(), Arc::clone(&self.shelves));
+        self.short_unit(input, |unit, (request, key, shelves)| async move {
+            hold::place(unit.asked_by(&request.buyer, key), &request, &shelves).await
+        })
+        .await
     }
 
     async fn release(&self, buyer: &Buyer, id: HoldId) -> Told<()> {

@@ -6,23 +6,29 @@ use sqlx::query::Query;
 use sqlx::{PgConnection, Postgres};
 
 use crate::event::{Envelope, codec, partition};
-use crate::orders::idempotency::{Answer, Claimed};
+use crate::orders::in_postgres::stock;
 use crate::orders::rows_in_sql as rows;
-use crate::orders::rules::{Hold, Order, Payment};
+use crate::orders::rules::{Hold, Order, Payment, Section};
 use crate::orders::store::StoreError;
 
 const HELD: &str = include_str!("sql/held.sql");
 const PLACED: &str = include_str!("sql/placed.sql");
 
-/// A request's key with the answer to keep for it.
-pub(super) type Kept = Option<(Claimed, Answer)>;
+/// What a hold was decided by that may have changed when it is written, but for its seats and its ticket.
+#[derive(Debug, Clone)]
+pub(super) struct Ground {
+    /// The version of the show's settings.
+    pub(super) version: i64,
+    /// The section of the best seats.
+    pub(super) section: Option<Section>,
+}
 
-/// A hold that was placed, and how many live holds its ticket had.
+/// A hold that was placed.
 #[derive(Debug)]
 pub(super) struct Held<'a> {
     pub(super) hold: &'a Hold,
     pub(super) event: &'a Envelope,
-    pub(super) before: usize,
+    pub(super) ground: &'a Ground,
 }
 
 /// An order that was placed.
@@ -34,47 +40,34 @@ pub(super) struct Placed<'a> {
     pub(super) event: &'a Envelope,
 }
 
-/// Begins a statement with what `$1` to `$7` of each of ours are: the key and its answer.
-pub(super) fn keyed<'q>(
-    statement: &'static str,
-    kept: &'q Kept,
-) -> Query<'q, Postgres, PgArguments> {
-    let key = kept.as_ref().map(|(claimed, _)| claimed);
-    let answer = kept.as_ref().map(|(_, answer)| answer);
-    sqlx::query(statement)
-        .bind(key.map(|claimed| claimed.key.fan.to_string()))
-        .bind(key.map(|claimed| claimed.key.route))
-        .bind(key.map(|claimed| &claimed.key.key))
-        .bind(key.map(|claimed| claimed.until.as_millis()))
-        .bind(answer.map(|answer| i64::from(answer.status)))
-        .bind(answer.and_then(|answer| answer.admission.as_deref()))
-        .bind(answer.map(|answer| &answer.body))
-}
-
-/// Sets seats aside; those that are not free any more are missing in the count of the answer.
-pub(super) async fn hold(
-    conn: &mut PgConnection,
-    held: &Held<'_>,
-    kept: &Kept,
-) -> Result<PgRow, StoreError> {
+/// Sets seats aside; those that are not free any more are missing in the count of the answer, and then
+/// nothing is written.
+pub(super) async fn hold(conn: &mut PgConnection, held: &Held<'_>) -> Result<PgRow, StoreError> {
     let Held {
         hold,
         event,
-        before,
+        ground,
     } = held;
-    let statement = keyed(HELD, kept)
-        .bind(i64::try_from(*before).map_err(rows::corrupt)?)
-        .bind(hold.ticket.to_string())
-        .bind(hold.created_at.as_millis())
-        .bind(hold.show.as_str())
-        .bind(&hold.seats)
+    let section = ground.section.as_ref();
+    let statement = sqlx::query(HELD)
         .bind(hold.id.to_string())
+        .bind(hold.show.as_str())
         .bind(hold.fan.to_string())
+        .bind(hold.ticket.to_string())
+        .bind(&hold.seats)
         .bind(rows::seats(&hold.seats))
         .bind(hold.total.minor)
         .bind(hold.total.currency.code())
         .bind(hold.expires_at.as_millis())
-        .bind(hold.version.cast_signed());
+        .bind(hold.created_at.as_millis())
+        .bind(hold.nth.cast_signed())
+        .bind(hold.version.cast_signed())
+        .bind(ground.version)
+        .bind(section.map(|section| &section.name))
+        .bind(section.map(|section| section.numbered))
+        .bind(section.map(|section| section.price.minor))
+        .bind(section.map(|section| section.price.currency.code()))
+        .bind(section.map(|section| stock::section_lock(&hold.show, &section.name)));
     Ok(told(statement, event).fetch_one(conn).await?)
 }
 
@@ -82,7 +75,6 @@ pub(super) async fn hold(
 pub(super) async fn place(
     conn: &mut PgConnection,
     placed: &Placed<'_>,
-    kept: &Kept,
 ) -> Result<PgRow, StoreError> {
     let Placed {
         hold,
@@ -90,7 +82,7 @@ pub(super) async fn place(
         payment,
         event,
     } = placed;
-    let statement = keyed(PLACED, kept)
+    let statement = sqlx::query(PLACED)
         .bind(hold.id.to_string())
         .bind(hold.version.cast_signed())
         .bind(order.id.to_string())

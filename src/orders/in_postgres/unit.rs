@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use sqlx::pool::PoolConnection;
-use sqlx::{PgConnection, Postgres, Transaction};
+use sqlx::{Connection, PgConnection, Postgres, Transaction};
 
 use crate::base::ids::IdSource;
 use crate::base::time::Timestamp;
+use crate::driver::sql::has_moved;
 use crate::event::Envelope;
 use crate::orders::answer;
 use crate::orders::idempotency::{Answer, Claimed};
 use crate::orders::in_postgres::batch::Batch;
 use crate::orders::in_postgres::keys;
-use crate::orders::rules::{Buyer, Decision, Refusal, Write};
+use crate::orders::in_postgres::sale::Ground;
+use crate::orders::rules::{Buyer, Decision, Hold, Refusal, Write};
 use crate::orders::store::{StoreError, Told};
 
 /// What a unit runs on.
@@ -20,7 +22,8 @@ use crate::orders::store::{StoreError, Told};
 pub(super) enum Conn {
     /// A transaction: what was locked stays so until it commits.
     Transaction(Transaction<'static, Postgres>),
-    /// A connection: its one statement that writes checks what was read.
+    /// A connection: its one statement that writes checks what was read. Only where an answer is kept with
+    /// it, the two are a transaction.
     Plain(PoolConnection<Postgres>),
 }
 
@@ -32,7 +35,7 @@ pub(super) struct Unit {
     ids: Arc<IdSource>,
     trace: Option<String>,
     key: Option<Claimed>,
-    holds_before: usize,
+    ground: Option<Ground>,
 }
 
 impl Unit {
@@ -43,7 +46,7 @@ impl Unit {
             ids,
             trace: None,
             key: None,
-            holds_before: 0,
+            ground: None,
         }
     }
 
@@ -54,9 +57,18 @@ impl Unit {
         Self { trace, key, ..self }
     }
 
-    /// Live holds that the buyer's ticket has: there must be as many when another is written.
-    pub(super) const fn count(&mut self, holds: usize) {
-        self.holds_before = holds;
+    /// The same in a transaction, on the same connection: of a crowd, who lets go of theirs is behind everybody.
+    pub(super) async fn begin(self) -> Result<Self, StoreError> {
+        let conn = match self.conn {
+            Conn::Plain(conn) => Conn::Transaction(Transaction::begin(conn, None).await?),
+            begun @ Conn::Transaction(_) => begun,
+        };
+        Ok(Self { conn, ..self })
+    }
+
+    /// What a hold is decided by that must still be so when it is written.
+    pub(super) fn stand_on(&mut self, ground: Ground) {
+        self.ground = Some(ground);
     }
 
     pub(super) fn tx(&mut self) -> &mut PgConnection {
@@ -98,18 +110,10 @@ impl Unit {
         decided: Result<Decision<T>, Refusal>,
         render: fn(&T) -> Answer,
     ) -> Told<T> {
-        let key = self.key.take();
         let told = match decided {
-            Ok(decision) => {
-                let mut batch = self.batch(decision.writes);
-                if let Some(key) = key {
-                    batch.keep(key, render(&decision.answer));
-                }
-                batch.carry_out(self.tx()).await?;
-                Ok(decision.answer)
-            }
+            Ok(decision) => Ok(self.carry_out(decision, render).await?),
             Err(refusal) => {
-                match (key, answer::refused(&refusal)) {
+                match (self.key.take(), answer::refused(&refusal)) {
                     (Some(key), Some(answer)) => keys::keep(self.tx(), &key, &answer).await?,
                     (Some(key), None) => keys::release(self.tx(), &key).await?,
                     (None, _) => {}
@@ -121,14 +125,54 @@ impl Unit {
         Ok(told)
     }
 
+    /// Places a hold by a statement of its own; `None`, and nothing is written, where it was decided by what
+    /// is not so any more.
+    pub(super) async fn attempt(
+        &mut self,
+        decision: Decision<Hold>,
+        ground: Ground,
+    ) -> Result<Option<Hold>, StoreError> {
+        self.stand_on(ground);
+        match self.carry_out(decision, answer::held).await {
+            Err(error) if has_moved(&error) => Ok(None),
+            held => held.map(Some),
+        }
+    }
+
+    async fn carry_out<T>(
+        &mut self,
+        decision: Decision<T>,
+        render: fn(&T) -> Answer,
+    ) -> Result<T, StoreError> {
+        let batch = self.batch(decision.writes);
+        let Some(key) = &self.key else {
+            batch.carry_out(self.tx()).await?;
+            return Ok(decision.answer);
+        };
+        let answer = render(&decision.answer);
+        match &mut self.conn {
+            Conn::Transaction(tx) => {
+                batch.carry_out(tx).await?;
+                keys::keep(tx, key, &answer).await?;
+            }
+            // What is written and what is answered are one fact.
+            Conn::Plain(conn) => {
+                let mut tx = conn.begin().await?;
+                batch.carry_out(&mut tx).await?;
+                keys::keep(&mut tx, key, &answer).await?;
+                tx.commit().await?;
+            }
+        }
+        Ok(decision.answer)
+    }
+
     /// Carries out the writes of a decision, or of several.
     pub(super) async fn save(&mut self, writes: Vec<Write>) -> Result<(), StoreError> {
         self.batch(writes).carry_out(self.tx()).await
     }
 
     fn batch(&self, writes: Vec<Write>) -> Batch {
-        let mut batch = Batch::default();
-        batch.count(self.holds_before);
+        let mut batch = Batch::on(self.ground.clone());
         for write in writes {
             match write {
                 Write::Event(version, event) => batch.publish(Envelope {

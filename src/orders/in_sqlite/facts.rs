@@ -31,6 +31,7 @@ pub(super) async fn for_hold(
     Ok(Ok(hold::Facts {
         terms,
         live: live_holds(tx, buyer.ticket, now).await?,
+        had: held_before(tx, buyer.ticket).await?,
         ordered: ordered(tx, buyer.ticket).await?,
         left: left(tx, &buyer.show).await?,
         offer: match &request.wish {
@@ -124,6 +125,16 @@ async fn live_holds(
     .fetch_all(tx)
     .await?;
     rows::carts(&found)
+}
+
+/// How many holds the ticket ever had.
+async fn held_before(tx: &mut SqliteConnection, ticket: TicketId) -> Result<u64, StoreError> {
+    let last: i64 =
+        sqlx::query_scalar("select coalesce(max(nth), 0) from holds where ticket_id = ?")
+            .bind(ticket.to_string())
+            .fetch_one(tx)
+            .await?;
+    last.try_into().map_err(rows::corrupt)
 }
 
 /// Whether the ticket has an order that counts.

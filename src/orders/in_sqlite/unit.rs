@@ -202,8 +202,8 @@ async fn free(
 async fn put_hold(tx: &mut SqliteConnection, hold: &Hold) -> Result<(), StoreError> {
     sqlx::query(
         "insert into holds (hold_id, show, fan, ticket_id, seats, total_minor, currency, state,
-           expires_at_ms, created_at_ms, version)
-         values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+           expires_at_ms, created_at_ms, version, nth)
+         values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
          on conflict (hold_id) do update set state = excluded.state, version = excluded.version",
     )
     .bind(hold.id.to_string())
@@ -217,6 +217,7 @@ async fn put_hold(tx: &mut SqliteConnection, hold: &Hold) -> Result<(), StoreErr
     .bind(hold.expires_at.as_millis())
     .bind(hold.created_at.as_millis())
     .bind(hold.version.cast_signed())
+    .bind(hold.nth.cast_signed())
     .execute(tx)
     .await?;
     Ok(())

@@ -41,6 +41,8 @@ pub struct Facts {
     pub terms: Terms,
     /// The ticket's live holds whose time is not over.
     pub live: Carts,
+    /// How many holds the ticket ever had.
+    pub had: u64,
     /// Whether the ticket has an order that counts.
     pub ordered: bool,
     /// Whether any seat of the show is free or held.
@@ -104,6 +106,7 @@ pub fn decide(
         show: buyer.show.clone(),
         fan: buyer.fan,
         ticket: buyer.ticket,
+        nth: facts.had + 1,
         seats,
         total,
         state: HoldState::Live,
@@ -250,6 +253,7 @@ mod tests {
                 is_cancelled: false,
             },
             live: Carts::default(),
+            had: 0,
             ordered: false,
             left: true,
             offer,

@@ -74,6 +74,7 @@ mod tests {
             show: "show".parse().unwrap(),
             fan: FanId([1; 16]),
             ticket: TicketId([2; 16]),
+            nth: 1,
             seats: vec!["B-1".to_owned(), "B-2".to_owned()],
             total: Money::parse("780", "BRL".parse().unwrap()).unwrap(),
             state: HoldState::Live,

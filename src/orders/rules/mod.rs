@@ -77,6 +77,8 @@ pub struct Hold {
     pub fan: FanId,
     /// The admission it was made with.
     pub ticket: TicketId,
+    /// Which of the ticket's holds it is: 1, 2, 3… Two that did not know of each other have the same.
+    pub nth: u64,
     /// The seats by name; they stay here when the seats have gone.
     pub seats: Vec<String>,
     /// Their price at the time of the hold: later prices don't change it.

@@ -6,12 +6,11 @@
 
 use std::ops::Range;
 
-/// The first `n` free seats that are neighbours. `free` is ascending.
-pub fn run(free: &[u32], n: usize) -> Option<&[u32]> {
-    islands(free)
-        .into_iter()
-        .find(|island| n <= island.len())
-        .map(|island| &free[island.start..island.start + n])
+/// Where in `free`, which is ascending, the first `n` begin that are neighbours; `n` is at least one.
+pub fn run(free: &[u32], n: usize) -> Option<usize> {
+    let spread = u32::try_from(n).ok()?.saturating_sub(1);
+    free.windows(n.max(1))
+        .position(|seats| seats[seats.len() - 1] - seats[0] == spread)
 }
 
 /// The best `n` of the free seats; `None` where fewer are free. `free` is ascending.
@@ -19,8 +18,8 @@ pub fn best(free: &[u32], n: usize) -> Option<Vec<u32>> {
     if free.len() < n {
         return None;
     }
-    if let Some(run) = run(free, n) {
-        return Some(run.to_vec());
+    if let Some(start) = run(free, n) {
+        return Some(free[start..start + n].to_vec());
     }
     let islands = islands(free);
     let pieces = pieces_needed(&islands, n);

@@ -308,7 +308,7 @@ fn stock(reply: &mut Reply) -> anyhow::Result<Option<Stock>> {
 }
 
 /// `first last restored`, and a comma between gaps.
-fn gaps(text: &str) -> anyhow::Result<Vec<Gap>> {
+pub(super) fn gaps(text: &str) -> anyhow::Result<Vec<Gap>> {
     let gaps = text.split(',').filter(|gap| !gap.is_empty());
     gaps.map(|gap| {
         let numbers: Vec<u64> = gap

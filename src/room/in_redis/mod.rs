@@ -9,13 +9,15 @@ pub mod scripts;
 mod answer;
 mod ask;
 mod entry;
+mod foreign;
 mod reply;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use async_trait::async_trait;
+use redis::Value;
 
 use crate::base::ids::ShowId;
 use crate::base::limits::{CHECK_DEADLINE_MS, ROOM_DEADLINE_MS};
@@ -89,34 +91,25 @@ impl InRedis {
         Ok(rooms)
     }
 
-    /// What went wrong, by name: the key that holds something else than ours, or else all of them.
-    async fn about(&self, show: &ShowId, name: Name, error: RedisError) -> StoreError {
-        let source = match failed(error) {
-            StoreError::Corrupt(source) => source,
-            other => return other,
-        };
-        for key in name.keys() {
-            let (named, ours) = (key.of(show), key.kind());
-            let command = redis::cmd("TYPE").arg(&named).take();
-            let Ok(redis::Value::SimpleString(kind)) = self.redis.command(&named, &command).await
-            else {
-                continue;
-            };
-            if kind != ours && kind != "none" {
-                let found = format!("{name:?}: {named} holds a {kind}, not a {ours}");
-                return StoreError::Corrupt(source.context(found));
-            }
-        }
-        StoreError::Corrupt(source.context(format!("{name:?} on {}", keys_of(show, name))))
-    }
-
     /// Remembers the show before its first room begins: a room that is not listed would be mended by
     /// nobody, a listed show without a room is mended at once. Where keys are spread over servers the
-    /// list may be lost and the rooms not; so there it is said again by whoever copies the ledger.
+    /// list may be lost and the rooms not; so there it is said again by whoever copies the ledger. Only
+    /// what is new is written: a full server still mends the shows that it has.
     async fn list(&self, show: &ShowId) -> Result<(), StoreError> {
-        let command = redis::cmd("SADD").arg(SHOWS).arg(show.as_str()).take();
-        self.redis.command(SHOWS, &command).await.map_err(failed)?;
-        Ok(())
+        if self.of_list("SISMEMBER", &[show.as_str()]).await? == Value::Int(1) {
+            return Ok(());
+        }
+        self.of_list("SADD", &[show.as_str()]).await.map(drop)
+    }
+
+    /// What the server says about the list of shows.
+    async fn of_list(&self, verb: &str, args: &[&str]) -> Result<Value, StoreError> {
+        let command = redis::cmd(verb).arg(SHOWS).arg(args).take();
+        let answer = self.redis.command(SHOWS, &command).await.map_err(failed);
+        answer.map_err(|error| match error {
+            StoreError::Corrupt(source) => StoreError::Corrupt(source.context(SHOWS)),
+            other => other,
+        })
     }
 }
 
@@ -124,8 +117,10 @@ impl InRedis {
 impl Store for InRedis {
     async fn apply(&self, show: &ShowId, command: &Command) -> Result<Outcome, StoreError> {
         let Ask { name, args } = ask::ask(command);
-        if name == Name::MendBegin || (name == Name::Ledger && self.redis.is_spread()) {
+        if name == Name::MendBegin {
             self.list(show).await?;
+        } else if name == Name::Ledger && self.redis.is_spread() {
+            drop(self.list(show).await); // where that node is away, the other shows go on
         }
         let Args(args) = args;
         let keys = name.keys().iter().map(|key| key.of(show)).collect();
@@ -134,18 +129,19 @@ impl Store for InRedis {
             Lane::Request(deadline) => self.redis.run_for_request(script, &input, deadline).await,
             Lane::Step => self.redis.run_for_step(script, &input).await,
         };
-        let value = match value {
-            Ok(value) => value,
-            Err(error) => return Err(self.about(show, name, error).await),
+        let answer = match value.map_err(failed) {
+            Ok(value) => answer::answer(name, value),
+            Err(StoreError::Corrupt(source)) => Err(source),
+            Err(other) => return Err(other),
         };
-        answer::answer(name, value)
-            .with_context(|| format!("the answer of {name:?} on {}", keys_of(show, name)))
-            .map_err(StoreError::Corrupt)
+        match answer {
+            Ok(outcome) => Ok(outcome),
+            Err(source) => Err(self.found_foreign(show, name, source).await),
+        }
     }
 
     async fn shows(&self) -> Result<Vec<ShowId>, StoreError> {
-        let command = redis::cmd("SMEMBERS").arg(SHOWS).take();
-        let value = self.redis.command(SHOWS, &command).await.map_err(failed)?;
+        let value = self.of_list("SMEMBERS", &[]).await?;
         let names: Vec<String> = redis::from_redis_value(value)
             .map_err(|error| StoreError::Corrupt(anyhow!("{SHOWS}: {error}")))?;
         let mut shows = names
@@ -188,12 +184,6 @@ fn lane(name: Name) -> Lane {
         | Name::Ledger
         | Name::Trim => Lane::Step,
     }
-}
-
-/// The keys of a script, for people.
-fn keys_of(show: &ShowId, name: Name) -> String {
-    let keys: Vec<String> = name.keys().iter().map(|key| key.of(show)).collect();
-    keys.join(", ")
 }
 
 fn failed(error: RedisError) -> StoreError {

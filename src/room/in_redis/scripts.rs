@@ -94,14 +94,14 @@ impl Name {
     pub const fn text(self) -> &'static str {
         match self {
             Self::Join => script!("join"),
-            Self::Tick => script!("tick", "enter", "hours", "quota", "next"),
-            Self::Claim => script!("claim"),
+            Self::Tick => script!("tick", "enter", "hours", "quota", "next", "ledger"),
+            Self::Claim => script!("claim", "ledger"),
             Self::Check => script!("check"),
-            Self::Extend => script!("extend"),
-            Self::Consume => script!("consume"),
-            Self::Leave => script!("leave"),
-            Self::Revoke => script!("revoke"),
-            Self::Restore => script!("restore"),
+            Self::Extend => script!("extend", "ledger"),
+            Self::Consume => script!("consume", "ledger"),
+            Self::Leave => script!("leave", "ledger"),
+            Self::Revoke => script!("revoke", "ledger"),
+            Self::Restore => script!("restore", "ledger"),
             Self::Touch => script!("touch"),
             Self::Freeze => script!("freeze"),
             Self::OpenDraw => script!("open_draw", "enter"),
@@ -109,12 +109,12 @@ impl Name {
             Self::Stock => script!("stock", "enter"),
             Self::RaiseCeiling => script!("raise_ceiling"),
             Self::MendBegin => script!("mend_begin"),
-            Self::MendCopy => script!("mend_copy"),
+            Self::MendCopy => script!("mend_copy", "trim"),
             Self::MendFold => script!("mend_fold"),
             Self::MendFinish => script!("mend_finish", "enter"),
             Self::Board => script!("board"),
             Self::Ledger => script!("ledger"),
-            Self::Trim => script!("trim"),
+            Self::Trim => script!("trim", "trim"),
         }
     }
 

@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use catraca::driver::redis::{Input, Redis, RedisError, Script, Settings};
+use futures_util::future::join_all;
 use redis::Value;
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::support::need::REDIS;
 use crate::support::redis::Server;
@@ -91,16 +94,58 @@ async fn a_call_that_is_not_answered_ends_at_its_deadline_and_the_next_is_served
     }
     server.resume();
     // What was sent to the old connections is answered to nobody.
-    let end = tokio::time::Instant::now() + DEADLINE;
+    let end = Instant::now() + DEADLINE;
     for n in 100..120 {
         loop {
             match redis.run_for_request(&script, &nonce(n), DEADLINE).await {
                 Ok(answer) => {
                     break assert_eq!(answer, Value::BulkString(n.to_string().into_bytes()));
                 }
-                Err(error) => assert!(tokio::time::Instant::now() < end, "{error}"),
+                Err(error) => assert!(Instant::now() < end, "{error}"),
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
+}
+
+/// When somebody knocks at a door behind which nobody answers, while twenty ask all the time.
+async fn knocks(ask: impl AsyncFn(&Redis)) -> Vec<Instant> {
+    let door = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let settings = Settings {
+        url: format!("redis://{}", door.local_addr().unwrap()),
+        ..Settings::default()
+    };
+    let redis = Redis::open(&settings).unwrap();
+    let mut knocks = Vec::new();
+    let answering = async {
+        loop {
+            drop(door.accept().await.unwrap());
+            knocks.push(Instant::now());
+        }
+    };
+    let asking = join_all((0..20).map(async |_| {
+        loop {
+            ask(&redis).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }));
+    let both = async { tokio::join!(answering, asking) };
+    drop(tokio::time::timeout(Duration::from_secs(3), both).await);
+    knocks
+}
+
+/// A thousand gateways that lose their server must not come back all at once, nor again and again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_is_not_let_in_knocks_again_after_a_while_and_by_chance() {
+    let script = Script::new("return 1");
+    let knocks = knocks(async |redis: &Redis| {
+        let asked = redis.run_for_request(&script, &nonce(1), DEADLINE).await;
+        asked.unwrap_err();
+    })
+    .await;
+    assert!((5..=31).contains(&knocks.len()), "{}", knocks.len());
+    let pauses = knocks.windows(2).map(|pair| pair[1] - pair[0]);
+    let pauses: Vec<Duration> = pauses.collect();
+    let (least, longest) = (pauses.iter().min().unwrap(), pauses.iter().max().unwrap());
+    assert!(Duration::from_millis(20) <= *longest - *least, "{pauses:?}");
 }

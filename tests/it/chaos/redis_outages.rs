@@ -164,6 +164,20 @@ async fn is_occupied_or_reads_only(need: &Need) {
     is_out(&site, "read_only").await;
     tell(&mut hand, &[&["REPLICAOF", "NO", "ONE"]]);
     is_back(&site).await;
+
+    // And so has a server that is followed for the first time, or has long been alone again.
+    let generation = async || site.board().await.body["generation"].as_u64();
+    let before = generation().await;
+    let (replica, _cable) = server.copied(need).await;
+    let is_later = async || (before < generation().await).then_some(());
+    until("the room is mended", is_later).await;
+    is_back(&site).await;
+    let before = generation().await;
+    tell(&mut hand, &[&["CONFIG", "SET", "repl-backlog-ttl", "1"]]);
+    drop(replica);
+    let is_later = async || (before < generation().await).then_some(());
+    until("the room is mended again", is_later).await;
+    is_back(&site).await;
     site.terminate().await;
 }
 
@@ -279,6 +293,23 @@ async fn is_full(need: &Need) {
         status["ticket"].as_str().map(drop)
     })
     .await;
+    // The room is lost, and mended without more memory: who is inside stays inside.
+    let room = format!("catraca:{{{}}}:room", crate::support::sale::SHOW);
+    tell(&mut hand, &[&["HDEL", &room, "replid"]]);
+    until("the room is mended", || async {
+        (site.board().await.body["generation"] == 2).then_some(())
+    })
+    .await;
+    let status = until("the status is answered", || async {
+        let status = site.status(&site.waiting.0).await;
+        (status.status == 200).then_some(status.body)
+    })
+    .await;
+    assert!(status["ticket"].is_string(), "{status}");
+    assert_eq!(
+        site.join().await.says(),
+        ("room-unavailable", "out_of_memory")
+    );
     tell(&mut hand, &[&["CONFIG", "SET", "maxmemory", "0"]]);
     site.joined().await;
     site.terminate().await;
@@ -309,6 +340,22 @@ async fn has_foreign_data(need: &Need) {
     let (pass, before) = &site.waiting;
     assert_eq!(site.status(pass).await.body["place"], before["place"]);
     tell(&mut hand, &[&["RENAME", &aside, &queue]]);
+    site.joined().await;
+
+    // The list of shows is everybody's, and no show depends on it once it is known.
+    tell(
+        &mut hand,
+        &[
+            &["RENAME", "catraca:shows", &aside],
+            &["SET", "catraca:shows", "of somebody else"],
+        ],
+    );
+    tokio::time::sleep(Duration::from_millis(1_100)).await; // a board that was read before
+    let before = site.board().await.body["as_of"].clone();
+    until("boards go on", || async {
+        (site.board().await.body["as_of"] != before).then_some(())
+    })
+    .await;
     site.joined().await;
     site.terminate().await;
 }

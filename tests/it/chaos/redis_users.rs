@@ -20,7 +20,7 @@ use crate::contract::room::{joining, show};
 use crate::model::world::{fan, new_room, settings, tick};
 use crate::support::client::Client;
 use crate::support::free_port;
-use crate::support::need::REDIS;
+use crate::support::need::{REDIS, VALKEY};
 use crate::support::redis::Server;
 
 fn start(deployed: &Deployed, more: &[&str]) -> Option<Server> {
@@ -68,6 +68,32 @@ async fn the_whole_room_goes_through_tls_and_no_other_authority_is_believed() {
     let admin = Client::of(format!("http://{}", program.admin));
     let (status, ready) = admin.ask("GET /readyz", &[], &().into()).await;
     assert_eq!((status.as_u16(), &ready["room"]), (503, &"away".into()));
+}
+
+/// A primary that has lost its replicas keeps its history, and so its rooms, for as long as it takes.
+#[test]
+fn a_primary_that_is_left_alone_keeps_its_history() {
+    let deployed = Deployed::new();
+    let settings = deployed.replicated();
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    for need in [&REDIS, &VALKEY] {
+        let Some(server) = Server::start_with(need, &settings) else {
+            return;
+        };
+        let url = format!(
+            "redis://{}@127.0.0.1:{}",
+            deployed.login("catraca"),
+            server.port()
+        );
+        let mut hand = redis::Client::open(url).unwrap().get_connection().unwrap();
+        let mut ask = redis::cmd("CONFIG");
+        let kept: Vec<String> = ask
+            .arg("GET")
+            .arg("repl-backlog-ttl")
+            .query(&mut hand)
+            .unwrap();
+        assert_eq!(kept, ["repl-backlog-ttl", "0"], "{}", need.what);
+    }
 }
 
 /// Rooms as this user has them.

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use catraca::admin::dead_letters::DeadLetters;
+use catraca::analytics::step::Teller;
 use catraca::app::database::{Database, Stores};
 use catraca::base::ids::{EventId, FanId, IdSource, OrderId};
 use catraca::base::limits::{ACK_DEADLINE_MS, RELAY_LEASE_TTL_MS};
@@ -12,11 +14,12 @@ use catraca::event::money::Money;
 use catraca::event::{Customer, Envelope, Event, Order, ShowFacts};
 use catraca::log::consume::Consuming;
 use catraca::log::inbox::Inbox;
-use catraca::log::{Delivery, Subscriber};
+use catraca::log::{Consumer, Delivery, Subscriber};
 use catraca::notify::Sender;
 use catraca::notify::step::Notifier;
 use catraca::notify::via_mailbox::ViaMailbox;
 use catraca::relay::step::{Relay, Settings};
+use catraca::search::step::Lister;
 use tempfile::TempDir;
 
 use crate::support::database::{self, End};
@@ -175,7 +178,17 @@ impl Desk {
     }
 
     pub(crate) fn notifier(&self, sender: Arc<dyn Sender>) -> Notifier {
-        Notifier::new(self.inbox(), self.stores.sent.clone(), sender)
+        Notifier::new(self.stores.sent.clone(), sender)
+    }
+
+    /// What was set aside, and who tries it again where that is the notifier, a listing or a count.
+    pub(crate) fn dead_letters(&self, sender: Arc<dyn Sender>) -> DeadLetters {
+        let consumers: Vec<Arc<dyn Consumer>> = vec![
+            Arc::new(self.notifier(sender)),
+            Arc::new(Lister::new(self.stores.search.clone())),
+            Arc::new(Teller::new(self.stores.analytics.clone())),
+        ];
+        DeadLetters::new(self.inbox(), consumers)
     }
 
     /// A notifier at work, as a new process would have it.
@@ -209,6 +222,10 @@ impl Desk {
 
     pub(crate) async fn run(&self, sql: &str) {
         database::run(&self.db, sql).await;
+    }
+
+    pub(crate) async fn bend_outbox(&self, sql: &str) {
+        database::bend_outbox(&self.db, sql).await;
     }
 }
 

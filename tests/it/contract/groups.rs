@@ -150,7 +150,7 @@ async fn a_listing_is_what_the_last_event_said(desk: Desk) {
 async fn what_cannot_be_listed_is_set_aside_and_stops_nobody(desk: Desk) {
     desk.write(left("a", 3), 1).await;
     desk.write(left("a", 2), 2).await;
-    desk.run(r#"update outbox set payload = '{"type":"Other"}' where seq = 1"#)
+    desk.bend_outbox(r#"update outbox set payload = '{"type":"Other"}' where seq = 1"#)
         .await;
     desk.relay_all().await;
     list_all(&desk).await;

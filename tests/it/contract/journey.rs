@@ -186,7 +186,7 @@ async fn it_stops_at_the_log_until_it_is_relayed_and_in_quarantine(desk: Desk) {
     confirm(&desk, order).await;
     let (station, state, since, _) = stopped(&desk, order).await;
     assert_eq!((station, state, since), (Station::Log, State::Waiting, 0));
-    desk.run("update outbox set payload = 'x'").await;
+    desk.bend_outbox("update outbox set payload = 'x'").await;
     desk.clock.advance_ms(20);
     desk.relay_all().await;
     let (station, state, since, detail) = stopped(&desk, order).await;
@@ -258,7 +258,7 @@ async fn it_stops_at_a_dead_letter_until_that_is_replayed(desk: Desk) {
         "set aside as dead letter 1 after 1 attempts: no such address"
     );
     provider.becomes(Mood::Well);
-    desk.notifier(provider).replay(1).await.unwrap();
+    desk.dead_letters(provider).replay(1).await.unwrap();
     assert_eq!(journey(&desk, order).await.stopped, None);
 }
 

@@ -13,31 +13,15 @@ use catraca::log::consume::{Consuming, Step};
 use catraca::log::inbox::Because;
 use catraca::log::patience::Failure;
 use catraca::log::{Delivery, Lag, LogError, Subscriber};
-use catraca::notify::step::Notifier;
 
 use crate::contract::desk::{Desk, facts};
 use crate::contract::kafka::desk;
-use crate::contract::provider::{Mood, Provider, away, confirm, transient};
+use crate::contract::provider::{Mood, Provider, away, confirm, steps, transient};
 use crate::support::kafka::{self, Record};
 use crate::support::{database, until};
 
 fn permanent() -> Failure {
     Failure::Permanent("no such address".to_owned())
-}
-
-/// Steps until so much has been done, and time does not move. Answers all that was done.
-async fn steps(consuming: &mut Consuming<Notifier>, is_done: impl Fn(&Step) -> bool) -> Step {
-    let consuming = tokio::sync::Mutex::new((consuming, Step::default()));
-    until("the steps have done it", async || {
-        let mut guard = consuming.lock().await;
-        let (consuming, total) = &mut *guard;
-        let step = consuming.step().await.unwrap();
-        total.handled += step.handled;
-        total.failed += step.failed;
-        total.set_aside += step.set_aside;
-        is_done(total).then_some(*total)
-    })
-    .await
 }
 
 /// What stands in the topic of dead letters, by partition.

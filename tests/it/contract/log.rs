@@ -246,7 +246,7 @@ async fn a_version_waits_for_the_one_before_it(desk: Desk) {
 async fn quarantine_holds_up_its_key_only(desk: Desk) {
     let (bad, good) = (desk.order_in(1), desk.order_in(1));
     write_two(&desk, bad).await;
-    desk.run("update outbox set payload = 'not json' where seq = 1")
+    desk.bend_outbox("update outbox set payload = 'not json' where seq = 1")
         .await;
     write_two(&desk, good).await;
     let mut relay = desk.relay("relay");

@@ -1,16 +1,18 @@
 //! Notices: each message once, and a delivery that fails holds up nobody but its own partition.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use catraca::base::ids::OrderId;
 use catraca::base::limits::{BREAKER_FAILURES_MAX, BREAKER_OPEN_MS, PARTITIONS};
 use catraca::event::{Event, Order, ShowFacts};
 use catraca::log::consume::Consuming;
-use catraca::log::inbox::DeadLetter;
 use catraca::log::patience::Failure;
 use catraca::log::{Delivery, LogError};
 use catraca::notify::inbox::{Inbox, Sent};
 use catraca::notify::step::Notifier;
+use catraca::notify::{Notice, Sender};
+use tokio_util::sync::CancellationToken;
 
 use crate::contract::desk::{Desk, facts};
 use crate::contract::provider::{Mood, Provider, away, confirm, run, transient};
@@ -28,6 +30,7 @@ on_every_database! {
     a_mailbox_that_cannot_be_written_is_down_not_poisoned,
     while_the_provider_is_down_nothing_is_set_aside_and_later_all_is_sent,
     a_provider_that_comes_back_is_found_although_one_event_still_fails,
+    a_stop_waits_for_one_message_and_not_for_a_batch,
 }
 
 /// How long a provider is down: some probes of the breaker, and no more, for each is many questions
@@ -98,17 +101,13 @@ impl Inbox for Dying {
     async fn sent(&self, _: &str, _: &Delivery, _: &Sent) -> Result<(), LogError> {
         Err(LogError::Unavailable(anyhow::anyhow!("killed")))
     }
-
-    async fn replayed(&self, _: &DeadLetter, _: Option<&Sent>) -> Result<(), LogError> {
-        Err(LogError::Unavailable(anyhow::anyhow!("killed")))
-    }
 }
 
 async fn a_crash_between_file_and_commit_is_one_mail(desk: Desk) {
     let mailbox = desk.mailbox().await;
     confirm(&desk, 5).await;
     desk.relay_all().await;
-    let dying = Notifier::new(desk.inbox(), Arc::new(Dying), mailbox.clone());
+    let dying = Notifier::new(Arc::new(Dying), mailbox.clone());
     let mut consuming = Consuming::new(dying, desk.log(), desk.inbox(), desk.time());
     consuming.step().await.unwrap_err();
     drop(consuming);
@@ -237,4 +236,39 @@ async fn a_mailbox_that_cannot_be_written_is_down_not_poisoned(desk: Desk) {
     std::fs::create_dir(desk.mail_folder()).unwrap();
     let up = run(&desk, &mut consuming, BREAKER_OPEN_MS).await;
     assert_eq!((up.handled, desk.mails().len()), (1, 1));
+}
+
+/// A provider during whose first message the process is asked to stop.
+#[derive(Debug, Default)]
+struct Interrupted {
+    stop: CancellationToken,
+    taken: Mutex<Vec<OrderId>>,
+}
+
+#[async_trait]
+impl Sender for Interrupted {
+    async fn send(&self, notice: &Notice) -> Result<String, Failure> {
+        self.stop.cancel();
+        self.taken.lock().unwrap().push(notice.order_id);
+        Ok("receipt".to_owned())
+    }
+}
+
+async fn a_stop_waits_for_one_message_and_not_for_a_batch(desk: Desk) {
+    let mut orders = Vec::new();
+    for partition in [2, 2, 2, 5] {
+        orders.push(confirm(&desk, partition).await);
+    }
+    desk.relay_all().await;
+    let provider = Arc::new(Interrupted::default());
+    let running = desk.notifying(provider.clone());
+    running
+        .run(Arc::default(), provider.stop.clone())
+        .await
+        .unwrap();
+    assert_eq!(*provider.taken.lock().unwrap(), orders[..1]);
+    // The next process has the rest, and only that.
+    let rest = desk.notifying(provider.clone()).step().await.unwrap();
+    assert_eq!(rest.handled, 3);
+    assert_eq!(*provider.taken.lock().unwrap(), orders);
 }

@@ -25,6 +25,7 @@ on_every_database!(
     one_hold_is_one_order,
     one_ticket_is_one_order_that_counts,
     a_ticket_has_no_more_holds_than_it_may,
+    a_hold_is_decided_by_what_is_so_now,
     a_hold_ends_once_however_often_it_is_ended,
     an_order_races_the_end_of_its_hold_and_the_next_buyer,
     seats_follow_the_settings_but_never_leave_their_owner,
@@ -89,7 +90,7 @@ async fn seats_by_name_are_all_or_nothing_in_any_order(home: Home) {
 async fn the_best_seats_are_neighbours_wherever_there_are_any(home: Home) {
     let shop = Shop::open(&home, &[("B", 2_500, true)]).await;
     shop.run(
-        "insert into holds values ('x', 'show', '', '', '[]', 0, 'BRL', 'live', 0, 0, 1);
+        "insert into holds values ('x', 'show', '', '', '[]', 0, 'BRL', 'live', 0, 0, 1, 1);
          update seats set state = 'held', hold_id = 'x' where ordinal % 2 = 0 and ordinal < 2400",
     )
     .await
@@ -150,6 +151,51 @@ async fn a_ticket_has_no_more_holds_than_it_may(home: Home) {
     shop.orders.expire().step().await.unwrap();
     assert_eq!(shop.stock().await, (96, 4, 0));
     shop.audit(100).await;
+
+    // By name, each asks for other seats.
+    shop.set(&[("B", 100, true)], 2).await;
+    let named = |n: u64| Wish::Named(vec![format!("B-{}", n + 51)]);
+    let held = join_all((0..20).map(|n| shop.hold_wish(2, named(n)))).await;
+    assert_eq!(held.iter().filter(|told| told.is_ok()).count(), 2);
+    let many = |told: &&Result<_, _>| matches!(told, Err(Refusal::TooManyHolds(_)));
+    assert_eq!(held.iter().filter(many).count(), 18);
+    shop.audit(100).await;
+}
+
+/// Whatever was seen by those who came before.
+async fn a_hold_is_decided_by_what_is_so_now(home: Home) {
+    let shop = Shop::open(&home, &[("B", 12, true)]).await;
+    let first = shop.hold(1, 2).await.unwrap();
+    assert_eq!(first.seats, ["B-1", "B-2"]);
+    shop.run("update sections set price_minor = 100")
+        .await
+        .unwrap();
+    let cheap = shop.hold(2, 2).await.unwrap();
+    assert_eq!(cheap.total.decimal(), "2.00");
+    let again = shop.hold(2, 2).await;
+    assert!(matches!(again, Err(Refusal::TooManyHolds(_))), "{again:?}");
+    shop.set(&[("B", 12, true)], 2).await;
+    let second = shop.hold(2, 2).await.unwrap();
+    assert_eq!(second.total.decimal(), "780.00");
+    // Somebody else's process took all but the last.
+    let other = Shop::open_again(&home).await;
+    let left = [7, 8, 9, 10, 11].map(|n| format!("B-{n}"));
+    other
+        .hold_wish(3, Wish::Named(left.to_vec()))
+        .await
+        .unwrap();
+    let last = shop.hold(4, 1).await.unwrap();
+    assert_eq!(last.seats, ["B-12"]);
+    let none = shop.hold(5, 1).await;
+    assert!(matches!(none, Err(Refusal::SeatsTaken(_))), "{none:?}");
+    let buyer = shop.buyer(1);
+    shop.store.release(&buyer, first.id).await.unwrap().unwrap();
+    assert_eq!(shop.hold(6, 2).await.unwrap().seats, ["B-1", "B-2"]);
+    shop.audit(12).await;
+    let buyer = shop.buyer(4);
+    shop.store.release(&buyer, last.id).await.unwrap().unwrap();
+    shop.cancel().await;
+    assert_eq!(shop.hold(7, 1).await, Err(Refusal::ShowCancelled));
 }
 
 async fn a_hold_ends_once_however_often_it_is_ended(home: Home) {

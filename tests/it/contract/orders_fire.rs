@@ -238,8 +238,8 @@ async fn h5_an_order_races_the_end_of_its_hold(home: Home) {
     tell(&home, began, &what);
 }
 
-/// Row 114 of the hostile catalogue. Everybody wants two, or three, of one section: all of it is sold, and nobody is sent away before.
-/// Three do not fill the blocks that buyers look at, and still nobody stands in another's way.
+/// Row 114 of the hostile catalogue. Everybody wants two, or three, of one section: all of it is sold, and
+/// nobody is sent away before. Nobody stands in another's way, whoever is given which.
 async fn a_hot_section_is_sold_to_the_last_seat(home: Home) {
     for quantity in [2, 3] {
         let (began, seats) = (Instant::now(), so_many(&home, 400, 20_000) / 6 * 6);

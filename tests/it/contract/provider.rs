@@ -13,6 +13,7 @@ use catraca::notify::step::Notifier;
 use catraca::notify::{Notice, Sender};
 
 use crate::contract::desk::{Desk, T0, facts};
+use crate::support::until;
 
 /// A provider that does as it is told, and remembers when it took what.
 #[derive(Debug)]
@@ -118,4 +119,22 @@ pub(crate) async fn run(desk: &Desk, consuming: &mut Consuming<Notifier>, for_ms
         }
         desk.clock.set(next);
     }
+}
+
+/// Steps until so much has been done, and time does not move: from Kafka deliveries come when they come. Answers all that was done.
+pub(crate) async fn steps(
+    consuming: &mut Consuming<Notifier>,
+    is_done: impl Fn(&Step) -> bool,
+) -> Step {
+    let consuming = tokio::sync::Mutex::new((consuming, Step::default()));
+    until("the steps have done it", async || {
+        let mut guard = consuming.lock().await;
+        let (consuming, total) = &mut *guard;
+        let step = consuming.step().await.unwrap();
+        total.handled += step.handled;
+        total.failed += step.failed;
+        total.set_aside += step.set_aside;
+        is_done(total).then_some(*total)
+    })
+    .await
 }

@@ -28,6 +28,8 @@ struct Gate {
     told: Mutex<Vec<Vec<Joining>>>,
     answers: Semaphore,
     fails: bool,
+    /// How many were asked for in each check.
+    checked: Mutex<Vec<usize>>,
 }
 
 impl Gate {
@@ -37,6 +39,7 @@ impl Gate {
             told: Mutex::default(),
             answers: Semaphore::new(0),
             fails: false,
+            checked: Mutex::default(),
         })
     }
 
@@ -53,6 +56,9 @@ impl Store for Gate {
         {
             self.told.lock().unwrap().push(joining.clone());
             self.answers.acquire().await.unwrap().forget();
+        }
+        if let Command::Check { fans } = command {
+            self.checked.lock().unwrap().push(fans.len());
         }
         if self.fails {
             return Err(StoreError::Unavailable(
@@ -254,6 +260,20 @@ async fn a_slow_call_delays_its_own_kind_and_show_and_nothing_else() {
     bounded(behind).await.unwrap();
 }
 
+/// A gate that is asked by many at once asks the room once, the first of them not alone.
+#[tokio::test]
+async fn those_who_are_here_are_checked_together() {
+    let home = Home::new();
+    let gate = Gate::before(&home).await;
+    let rooms = Rooms::new(gate.clone());
+    let show = show();
+    let all = (0..10).map(|n| rooms.check(&show, fan(n)));
+    for checked in bounded(futures_util::future::join_all(all)).await {
+        assert_eq!(checked.unwrap(), Checked::NotLive);
+    }
+    assert_eq!(*gate.checked.lock().unwrap(), [10]);
+}
+
 #[tokio::test]
 async fn a_failure_is_everybodys() {
     let home = Home::new();
@@ -263,6 +283,7 @@ async fn a_failure_is_everybodys() {
         store: gate.store.clone(),
         told: Mutex::default(),
         answers: Semaphore::new(0),
+        checked: Mutex::default(),
     });
     let rooms = Rooms::new(gate.clone());
     let mut waiting = Vec::new();

@@ -19,13 +19,13 @@ use crate::support::need::{Need, REDIS, VALKEY};
 use crate::support::redis::Server;
 
 /// A server of its own and an open room in it.
-struct Home {
-    server: Server,
-    rooms: Rooms,
+pub(super) struct Home {
+    pub(super) server: Server,
+    pub(super) rooms: Rooms,
 }
 
 impl Home {
-    async fn begin(need: &Need) -> Option<Self> {
+    pub(super) async fn begin(need: &Need) -> Option<Self> {
         let server = Server::start(need)?;
         let store = InRedis::connect(&server.url()).await.unwrap();
         let rooms = Rooms::new(Arc::new(store));
@@ -35,11 +35,11 @@ impl Home {
         Some(Self { server, rooms })
     }
 
-    async fn join(&self, n: u64) -> Result<Joined, StoreError> {
+    pub(super) async fn join(&self, n: u64) -> Result<Joined, StoreError> {
         self.rooms.join(&show(), joining(n, Origin::Minted)).await
     }
 
-    async fn call(&self, want: u64) -> u64 {
+    pub(super) async fn call(&self, want: u64) -> u64 {
         match self.rooms.tick(&show(), tick(want)).await.unwrap() {
             Ticked::Leader(step) => step.count,
             Ticked::Follower { holder } => panic!("{holder} leads"),
@@ -53,7 +53,7 @@ impl Home {
         copy.query(&mut self.server.connection()).unwrap()
     }
 
-    fn meddle(&self, command: &[&str]) {
+    pub(super) fn meddle(&self, command: &[&str]) {
         let mut connection = self.server.connection();
         let (name, args) = command.split_first().unwrap();
         redis::cmd(name).arg(args).exec(&mut connection).unwrap();
@@ -166,55 +166,6 @@ async fn forgotten_scripts_are_told_again() {
         );
         home.call(1).await;
     }
-}
-
-#[tokio::test]
-async fn a_full_server_takes_nobody_new_and_serves_those_it_has() {
-    let Some(home) = Home::begin(&REDIS).await else {
-        return;
-    };
-    let rooms = &home.rooms;
-    for n in 1..=9 {
-        home.join(n).await.unwrap();
-    }
-    home.call(2).await;
-    home.meddle(&["CONFIG", "SET", "maxmemory", "1"]);
-    let full = home.join(10).await;
-    assert!(matches!(full, Err(StoreError::Unavailable(_))), "{full:?}");
-    let kept = rooms
-        .join(&show(), joining(9, Origin::Known))
-        .await
-        .unwrap();
-    assert_eq!(kept, Joined::Kept { number: Number(9) });
-
-    assert_eq!(home.call(6).await, 6);
-    for n in 1..=4 {
-        let claimed = rooms.claim(&show(), fan(n)).await.unwrap();
-        assert!(
-            matches!(claimed, Claimed::Admitted { first: true, .. }),
-            "{claimed:?}"
-        );
-    }
-    let checked = rooms.check(&show(), fan(1)).await.unwrap();
-    assert!(matches!(checked, Checked::Live { .. }), "{checked:?}");
-    let later = rooms.board(&show()).await.unwrap().now.plus_ms(800_000);
-    let extended = rooms.extend(&show(), fan(1), later).await.unwrap();
-    assert_eq!(extended, Extended::Until(later));
-    assert_eq!(rooms.consume(&show(), fan(1)).await.unwrap(), Consumed::Now);
-    assert_eq!(rooms.leave(&show(), fan(2)).await.unwrap(), Left::Now);
-    let revoked = rooms
-        .revoke(&show(), vec![fan(3)], AfterRevoke::Returned)
-        .await
-        .unwrap();
-    assert_eq!(revoked, [Revoked::Now]);
-    assert_eq!(rooms.ledger(&show(), 1).await.unwrap()[0].seq, 1);
-    rooms.trim(&show(), 2).await.unwrap();
-
-    home.meddle(&["CONFIG", "SET", "maxmemory", "0"]);
-    assert_eq!(
-        home.join(10).await.unwrap(),
-        Joined::New { number: Number(10) }
-    );
 }
 
 #[tokio::test]

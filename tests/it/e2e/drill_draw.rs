@@ -40,7 +40,7 @@ async fn a_drawn_sale_is_judged_by_its_draw() {
         crowd(
             server.gateway,
             folder,
-            "--fans 60 --arrive-s 4 --sleep 0.3 --seats 24"
+            "--fans 60 --arrive-s 4 --sleep 0.5 --seats 24"
         ),
         open_when_some_have_joined(folder, &server)
     );

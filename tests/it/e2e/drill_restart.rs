@@ -11,8 +11,8 @@ use catraca::check::{Promise, Verdict};
 use serde_json::{Value, json};
 
 use crate::support::client::Client;
-use crate::support::process::{Server, run_in};
-use crate::support::sale::{SHOW, crowd, expect, settings, verdicts};
+use crate::support::process::Server;
+use crate::support::sale::{create_by_hand, crowd, expect, settings, verdicts};
 use crate::support::until;
 use crate::support::visitor::Visitor;
 
@@ -62,21 +62,9 @@ pub(crate) async fn create_show(folder: &Path, server: &Server) {
     document["sections"][1]["seats"] = json!(20);
     document["early_at"] = json!(now);
     document["opens_at"] = json!(now.plus_ms(1_500));
-    std::fs::write(folder.join("show.json"), document.to_string()).unwrap();
     let admin = format!("http://{}", server.admin);
-    let env = [
-        ("CATRACA_ADMIN", admin.as_str()),
-        ("CATRACA_TOKEN_FILE", "admin-token"),
-    ];
-    let created = run_in(folder, &["show", "create", SHOW, "show.json"], &env).await;
-    assert_eq!(created.code, Some(0), "{created:?}");
     let client = Client::of(format!("http://{}", server.gateway));
-    until("the board shows the seats", || async {
-        let line = format!("GET /v1/shows/{SHOW}/board");
-        let (_, board) = client.ask(&line, &[], &Value::Null).await;
-        board["stock"]["left"].as_u64()
-    })
-    .await;
+    create_by_hand(folder, &admin, &client, &document).await;
 }
 
 /// What must be the same in every life of the program.

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use crate::e2e::drill_journey::Desk;
 use crate::support::client::Client;
 use crate::support::need::REDIS;
-use crate::support::process::{Alone, run_in, signal};
+use crate::support::process::{Alone, signal};
 use crate::support::redis::Server;
-use crate::support::sale::{SHOW, settings};
+use crate::support::sale::{create_by_hand, settings};
 use crate::support::smtp::Sink;
 use crate::support::visitor::Visitor;
 use crate::support::{kafka, postgres, until};
@@ -113,7 +113,8 @@ impl<'a> Sale<'a> {
             roles.insert(role.word(), Alone::start(role, folder, &env).await);
         };
         for role in Role::ALL {
-            if role != Role::Gateway {
+            // The first needs to know of the others, and thin events are no stage.
+            if role != Role::Gateway && role != Role::Thin {
                 start(role, &[]).await;
             }
         }
@@ -128,21 +129,9 @@ impl<'a> Sale<'a> {
             "claim_ms": 60_000, "hold_ms": 120_000, "ticket_ttl_ms": 300_000,
         }));
         document["opens_at"] = json!(now);
-        std::fs::write(folder.join("show.json"), document.to_string()).unwrap();
         // No stage is the admitter's.
         let admin = format!("http://{}", roles["admitter"].address("admin API"));
-        let env = [
-            ("CATRACA_ADMIN", admin.as_str()),
-            ("CATRACA_TOKEN_FILE", "admin-token"),
-        ];
-        let created = run_in(folder, &["show", "create", SHOW, "show.json"], &env).await;
-        assert_eq!(created.code, Some(0), "{created:?}");
-        until("the board shows the seats", || async {
-            let line = format!("GET /v1/shows/{SHOW}/board");
-            let (_, board) = client.ask(&line, &[], &Value::Null).await;
-            board["stock"]["left"].as_u64()
-        })
-        .await;
+        create_by_hand(folder, &admin, &client, &document).await;
         let desk = Desk {
             folder,
             admin,

@@ -15,3 +15,4 @@ mod mail; // are people written to by a provider that is not ours?
 mod openapi; // is the document of the API true?
 mod page;
 mod roles; // do processes of one role each make one sale?
+mod traces; // does a collector see an order's way, and does nobody wait for it?

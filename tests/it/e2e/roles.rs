@@ -9,8 +9,7 @@ use crate::support::kafka;
 use crate::support::need::REDIS;
 use crate::support::process::{Alone, SECRET, run_in};
 use crate::support::redis::Server;
-use crate::support::sale::{SHOW, crowd, expect, settings};
-use crate::support::until;
+use crate::support::sale::{create_by_hand, crowd, expect, settings};
 
 #[tokio::test]
 async fn processes_of_one_role_each_are_one_sale() {
@@ -68,22 +67,10 @@ async fn sale(more: Vec<(&'static str, String)>) -> bool {
     let mut document = settings(&json!({}));
     document["early_at"] = json!(now);
     document["opens_at"] = json!(now.plus_ms(1_500));
-    std::fs::write(folder.join("show.json"), document.to_string()).unwrap();
     let admin = format!("http://{}", others[0].address("admin API"));
-    let env = [
-        ("CATRACA_ADMIN", admin.as_str()),
-        ("CATRACA_TOKEN_FILE", "admin-token"),
-    ];
-    let created = run_in(folder, &["show", "create", SHOW, "show.json"], &env).await;
-    assert_eq!(created.code, Some(0), "{created:?}");
     let door = gateway.address("gateway");
     let client = Client::of(format!("http://{door}"));
-    until("the board shows the seats", || async {
-        let line = format!("GET /v1/shows/{SHOW}/board");
-        let (_, board) = client.ask(&line, &[], &Value::Null).await;
-        board["stock"]["left"].as_u64()
-    })
-    .await;
+    create_by_hand(folder, &admin, &client, &document).await;
     crowd(door.parse().unwrap(), folder, "").await;
     // The sale is too short to judge the rate from below.
     expect(folder, &[], &[4]).await.unwrap();

@@ -22,7 +22,8 @@ const DOCUMENTS: [(Api, &str, &[&str]); 2] = [
         "docs/openapi-admin.json",
         &[
             "src/admin/mod.rs",
-            "src/notify/api.rs",
+            "src/admin/dead_letters.rs",
+            "src/relay/api.rs",
             "src/orders/operate.rs",
             "src/search/api.rs",
             "src/journey/api.rs",

@@ -140,6 +140,7 @@ fn each_way_to_make_a_problem_is_seen() {
     "#;
     let sources = [Source::new("src/a.rs", source.to_owned())];
     let expected = "| `ticket-required` | 401 |  |\n\
+        | `no-such-method` | 405 |  |\n\
         | `long (very)` | 414 |  |\n\
         | `often` | 429 | told |\n\
         | `torn` | 500 |  |\n\

@@ -1,12 +1,12 @@
 //! Is the definition of the room what we promise, and are the scripts the definition? Histories of
 //! times and commands.
 
+pub(crate) mod own_clock;
 pub(crate) mod world;
 
 mod happenings;
 mod histories;
 mod keyspace;
-mod own_clock;
 mod refusals;
 mod loss_histories;
 mod room_calls;

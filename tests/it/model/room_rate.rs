@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use catraca::admitter::pace::{Pace, Seen, rhythm};
+use catraca::admitter::ask::rhythm;
+use catraca::admitter::pace::{Pace, Seen};
 use catraca::room::model::command::Step;
 
 use crate::model::witness::Witness;

@@ -267,7 +267,8 @@ impl Sale {
         let (fan, ticket) = (fan(deal.fan), ticket(deal.ticket));
         self.run(&format!(
             "insert into holds values ('{hold}', '{SHOW}', '{fan}', '{ticket}', '[\"{seat}\"]', 39000,
-             'BRL', 'live', {made} + 240000, {made}, 1);
+             'BRL', 'live', {made} + 240000, {made}, 1,
+             (select count(*) + 1 from holds where ticket_id = '{ticket}'));
              update seats set state = 'held', hold_id = '{hold}' where seat = '{seat}';"
         ))
         .await;

@@ -157,6 +157,10 @@ impl Inbox for Blank {
     async fn dead_letter(&self, id: u64) -> Result<Option<DeadLetter>, LogError> {
         self.inner.dead_letter(id).await
     }
+
+    async fn replayed(&self, id: u64) -> Result<(), LogError> {
+        self.inner.replayed(id).await
+    }
 }
 
 /// A relay that marks before the log has taken the event, and dies in between: the first confirmed

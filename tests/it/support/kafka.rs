@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -24,6 +24,7 @@ use rdkafka::topic_partition_list::Offset;
 use rdkafka::{ClientConfig, TopicPartitionList};
 
 use crate::support::free_port;
+use crate::support::kafka_doors::Doors;
 use crate::support::need::{JAVA, KAFKA};
 
 /// How long the broker may take to answer for the first time.
@@ -32,16 +33,27 @@ const START_MAX: Duration = Duration::from_secs(90);
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 /// Ports to try: between finding one free and using it, somebody else may take it.
 const STARTS_MAX: u32 = 5;
-/// Says the broker's process id, and at the end of its input ends it and removes its folder.
+/// Starts the broker and kills it as its input says, and at its end kills it for good and removes its
+/// folder. `$1` is the folder; the rest is the broker.
 const KEEPER: &str = r#"
 folder="$1"; shift
-"$@" >"$folder/log" 2>&1 & server=$!
-echo "$server"
-cat >/dev/null
-kill -KILL "$server" 2>/dev/null
-wait
+server=""
+kill_it() {
+  [ -z "$server" ] || kill -KILL "$server" 2>/dev/null
+  wait
+  server=""
+}
+while read -r word; do
+  case "$word" in
+    start) "$@" >>"$folder/log" 2>&1 & server=$!; echo "$server" ;;
+    kill) kill_it; echo killed ;;
+  esac
+done
+kill_it
 rm -rf "$folder"
 "#;
+/// The topic where a broker is one's own.
+pub(crate) const TOPIC: &str = "order-events";
 /// Small, and quick to start rather than quick for long.
 const SMALL: [&str; 4] = [
     "-Xms128m",
@@ -56,7 +68,8 @@ pub(crate) struct Broker {
     java: PathBuf,
     jars: PathBuf,
     keeper: Child,
-    input: Option<ChildStdin>,
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
     pid: String,
     port: u16,
 }
@@ -84,7 +97,12 @@ pub(crate) async fn topic() -> Option<Kafka> {
 
 /// How many records each partition of a topic has had in all.
 pub(crate) fn ends(kafka: &Kafka) -> Vec<usize> {
-    let consumer: BaseConsumer = client().create().unwrap();
+    ends_by(&client(), kafka)
+}
+
+/// The same, asked of another broker's.
+fn ends_by(client: &ClientConfig, kafka: &Kafka) -> Vec<usize> {
+    let consumer: BaseConsumer = client.create().unwrap();
     let end = |partition| {
         let ends = consumer.fetch_watermarks(kafka.topic(), partition, ANSWER_MAX);
         usize::try_from(ends.unwrap().1).unwrap()
@@ -97,14 +115,22 @@ pub(crate) fn ends(kafka: &Kafka) -> Vec<usize> {
 pub(crate) struct Record {
     pub(crate) partition: u16,
     pub(crate) offset: i64,
+    /// When the broker wrote it, in milliseconds since the Unix epoch.
+    pub(crate) at_ms: i64,
     pub(crate) key: Vec<u8>,
     pub(crate) payload: Vec<u8>,
+    /// Those without a value left out.
     pub(crate) headers: BTreeMap<String, Vec<u8>>,
 }
 
 /// All records of a topic, by partition and offset.
 pub(crate) fn records(kafka: &Kafka) -> Vec<Record> {
-    let mut client = client();
+    records_by(client(), kafka)
+}
+
+/// The same, read by a client of another broker.
+pub(crate) fn records_by(mut client: ClientConfig, kafka: &Kafka) -> Vec<Record> {
+    let many: usize = ends_by(&client, kafka).iter().sum();
     client.set("group.id", "none");
     let consumer: BaseConsumer = client.create().unwrap();
     let mut all = TopicPartitionList::new();
@@ -113,7 +139,6 @@ pub(crate) fn records(kafka: &Kafka) -> Vec<Record> {
             .unwrap();
     }
     consumer.assign(&all).unwrap();
-    let many: usize = ends(kafka).iter().sum();
     let mut records: Vec<Record> = (0..many)
         .map(|_| {
             let message = consumer
@@ -124,10 +149,11 @@ pub(crate) fn records(kafka: &Kafka) -> Vec<Record> {
             Record {
                 partition: u16::try_from(message.partition()).unwrap(),
                 offset: message.offset(),
+                at_ms: message.timestamp().to_millis().expect("the broker's time"),
                 key: message.key().unwrap().to_owned(),
                 payload: message.payload().unwrap().to_owned(),
                 headers: headers
-                    .map(|header| (header.key.to_owned(), header.value.unwrap().to_owned()))
+                    .filter_map(|header| Some((header.key.to_owned(), header.value?.to_owned())))
                     .collect(),
             }
         })
@@ -160,20 +186,22 @@ pub(crate) fn send_again(kafka: &Kafka, record: &Record, changes: &BTreeMap<&str
 
 /// A plain client of the broker of this run.
 pub(crate) fn client() -> ClientConfig {
-    let port = broker().expect("there is a topic").port;
-    let mut config = ClientConfig::new();
-    config.set("bootstrap.servers", format!("127.0.0.1:{port}"));
-    config
+    broker().expect("there is a topic").client()
 }
 
 impl Broker {
     /// Starts one of one's own. `None` as above.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_with(&Doors::default())
+    }
+
+    /// The same, with further doors.
+    pub(crate) fn start_with(doors: &Doors) -> Option<Self> {
         let (java, jars) = (JAVA.find()?, KAFKA.find()?);
         for _ in 0..STARTS_MAX {
             let folder = tempfile::tempdir().unwrap().keep();
             let (port, controller) = (free_port(), free_port());
-            settings(&folder, port, controller);
+            settings(&folder, (port, controller), doors);
             let format = [
                 "kafka.tools.StorageTool",
                 "format",
@@ -182,8 +210,8 @@ impl Broker {
                 "--config",
             ];
             let mut command = by_java(&java, &jars, &folder);
-            let formatted = command.args(format).arg(folder.join("server.properties"));
-            let formatted = formatted.output().unwrap();
+            command.args(format).arg(folder.join("server.properties"));
+            let formatted = command.args(&doors.format).output().unwrap();
             let said = String::from_utf8_lossy(&formatted.stderr);
             assert!(formatted.status.success(), "{said}");
             let mut server = by_java(&java, &jars, &folder);
@@ -199,24 +227,48 @@ impl Broker {
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped());
             let mut keeper = keeper.spawn().unwrap();
-            let mut pid = String::new();
-            let mut answers = BufReader::new(keeper.stdout.take().unwrap());
-            answers.read_line(&mut pid).unwrap();
-            let broker = Self {
+            let mut broker = Self {
                 java: java.clone(),
                 jars: jars.clone(),
-                input: keeper.stdin.take(),
+                orders: keeper.stdin.take(),
+                answers: BufReader::new(keeper.stdout.take().unwrap()),
                 keeper,
-                pid: pid.trim().to_owned(),
+                pid: String::new(),
                 port,
             };
-            if broker.answers() {
+            if broker.begin() {
                 return Some(broker);
             }
             let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
             eprintln!("Kafka did not start: {log}");
         }
         panic!("Kafka does not start");
+    }
+
+    /// Starts it, again after [`Broker::die`], with all it had; false where it does not answer.
+    pub(crate) fn begin(&mut self) -> bool {
+        self.pid = self.order("start");
+        self.answers()
+    }
+
+    /// Kills it, as with `kill -9`.
+    pub(crate) fn die(&mut self) {
+        assert_eq!(self.order("kill"), "killed");
+    }
+
+    fn order(&mut self, word: &str) -> String {
+        let orders = self.orders.as_mut().unwrap();
+        writeln!(orders, "{word}").unwrap();
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    /// A plain client.
+    pub(crate) fn client(&self) -> ClientConfig {
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", format!("127.0.0.1:{}", self.port));
+        config
     }
 
     /// Its address, as `log.url`.
@@ -277,7 +329,7 @@ impl Broker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        drop(self.input.take());
+        drop(self.orders.take());
         drop(self.keeper.wait());
     }
 }
@@ -306,7 +358,7 @@ fn quiet(folder: &Path) {
     fs::write(folder.join("log4j2.properties"), lines).unwrap();
 }
 
-fn settings(folder: &Path, port: u16, controller: u16) {
+fn settings(folder: &Path, (port, controller): (u16, u16), doors: &Doors) {
     quiet(folder);
     let data = folder.join("data");
     let lines = format!(
@@ -315,9 +367,9 @@ fn settings(folder: &Path, port: u16, controller: u16) {
          controller.quorum.voters=1@127.0.0.1:{controller}\n\
          controller.listener.names=CONTROLLER\n\
          inter.broker.listener.name=PLAINTEXT\n\
-         listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}\n\
-         advertised.listeners=PLAINTEXT://127.0.0.1:{port}\n\
-         listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n\
+         listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{}\n\
+         advertised.listeners=PLAINTEXT://127.0.0.1:{port}{}\n\
+         listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT{}\n\
          log.dirs={}\n\
          auto.create.topics.enable=false\n\
          num.partitions=1\n\
@@ -328,8 +380,12 @@ fn settings(folder: &Path, port: u16, controller: u16) {
          transaction.state.log.min.isr=1\n\
          share.coordinator.state.topic.replication.factor=1\n\
          share.coordinator.state.topic.min.isr=1\n\
-         group.initial.rebalance.delay.ms=0\n",
-        data.display()
+         group.initial.rebalance.delay.ms=0\n{}",
+        doors.listeners(),
+        doors.advertised(),
+        doors.protocols(),
+        data.display(),
+        doors.settings
     );
     fs::write(folder.join("server.properties"), lines).unwrap();
 }

@@ -10,6 +10,7 @@ pub(crate) mod cut;
 pub(crate) mod database;
 pub(crate) mod debezium;
 pub(crate) mod kafka;
+pub(crate) mod kafka_doors;
 pub(crate) mod need;
 pub(crate) mod postgres;
 pub(crate) mod process;

@@ -9,6 +9,7 @@ use catraca::app::data_dir::DataDir;
 use catraca::app::database::Database;
 use catraca::app::{self, App};
 use catraca::base::ids::ShowId;
+use catraca::base::secret::Secret;
 use catraca::base::time::{Clock, SystemClock};
 use catraca::check::{self, Finding, Paths, Verdict};
 use catraca::config::Config;
@@ -24,6 +25,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::support::client::Client;
+use crate::support::process::run_in;
 use crate::support::until;
 
 /// The one show.
@@ -114,7 +116,7 @@ impl Running {
             stop,
             ended,
         };
-        running.shows_its_seats().await;
+        shows_its_seats(&running.client()).await;
         running
     }
 
@@ -129,16 +131,6 @@ impl Running {
             panic!("a sale is kept in a file");
         };
         sqlx::query(statement).execute(&db.write).await.unwrap();
-    }
-
-    async fn shows_its_seats(&self) {
-        let client = self.client();
-        until("the board shows the seats", || async {
-            let line = format!("GET /v1/shows/{SHOW}/board");
-            let (_, board) = client.ask(&line, &[], &Value::Null).await;
-            board["stock"]["left"].as_u64()
-        })
-        .await;
     }
 
     /// Sends a crowd and waits until it has gone.
@@ -174,6 +166,27 @@ async fn create(app: &App, mut document: Value) {
     app.changed.notify_one();
 }
 
+/// Creates the show by the command line, and waits until who asks at the gateway sees its seats.
+pub(crate) async fn create_by_hand(folder: &Path, admin: &str, door: &Client, document: &Value) {
+    std::fs::write(folder.join("show.json"), document.to_string()).unwrap();
+    let env = [
+        ("CATRACA_ADMIN", admin),
+        ("CATRACA_TOKEN_FILE", "admin-token"),
+    ];
+    let created = run_in(folder, &["show", "create", SHOW, "show.json"], &env).await;
+    assert_eq!(created.code, Some(0), "{created:?}");
+    shows_its_seats(door).await;
+}
+
+async fn shows_its_seats(door: &Client) {
+    until("the board shows the seats", || async {
+        let line = format!("GET /v1/shows/{SHOW}/board");
+        let (_, board) = door.ask(&line, &[], &Value::Null).await;
+        board["stock"]["left"].as_u64()
+    })
+    .await;
+}
+
 /// Sends a crowd to a gateway; its history and report go into the data folder. `words` are flags of
 /// `loadtest crowd`.
 pub(crate) async fn crowd(gateway: SocketAddr, folder: &Path, words: &str) -> Report {
@@ -207,9 +220,14 @@ pub(crate) async fn crowd(gateway: SocketAddr, folder: &Path, words: &str) -> Re
 
 /// What the checker says of each promise, as `catraca check --history …` would.
 pub(crate) async fn verdicts(folder: &Path) -> Vec<Verdict> {
+    verdicts_on(folder, None).await
+}
+
+/// The same of a sale whose database is at this address.
+pub(crate) async fn verdicts_on(folder: &Path, database: Option<&str>) -> Vec<Verdict> {
     let paths = Paths {
         data_dir: folder.to_owned(),
-        database: None,
+        database: database.map(Secret::new),
         histories: vec![folder.join("history.ndjson")],
     };
     check::judge(&check::load(&paths).await.unwrap())

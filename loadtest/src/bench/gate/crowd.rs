@@ -12,8 +12,9 @@ use tokio::task::JoinSet;
 use crate::bench::http::Connection;
 use crate::bench::machine::{cpu, median};
 
-/// Connections of the crowd.
-pub(super) const CONNECTIONS: usize = 256;
+/// Connections of the crowd: fewer than a gateway allows at once to an upstream that it does not know
+/// yet, so that nobody is told to come again.
+pub(super) const CONNECTIONS: usize = 192;
 /// Turns of each side.
 pub(super) const TURNS: usize = 3;
 

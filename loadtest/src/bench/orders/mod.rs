@@ -1,9 +1,11 @@
 //! Holds and orders on PostgreSQL, beside what one would write first; and orders while nobody's mail
-//! goes out.
+//! goes out; and the relay behind them.
 
-mod front;
+mod broker;
 mod mail;
+mod relay;
 mod server;
+mod shelf;
 mod ways;
 
 use std::path::PathBuf;
@@ -17,8 +19,8 @@ use anyhow::Context;
 use clap::Args;
 
 use crate::bench::machine::median;
-use crate::bench::orders::front::Front;
 use crate::bench::orders::server::Server;
+use crate::bench::orders::shelf::Shelf;
 use crate::bench::orders::ways::Way;
 use crate::bench::table::{Must, Row, Table, machine_of};
 
@@ -46,7 +48,10 @@ pub struct OrdersArgs {
     /// Rounds; each way has its turn in each.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
-    /// Statements only: without row 14.
+    /// A folder with Kafka's jars, for row 13.
+    #[arg(long, value_name = "FOLDER")]
+    pub kafka: Option<PathBuf>,
+    /// Statements only: without rows 13 and 14.
     #[arg(long)]
     pub statements_only: bool,
     /// Where the table goes as JSON.
@@ -81,6 +86,8 @@ pub(super) async fn run(settings: &OrdersArgs) -> anyhow::Result<String> {
     }
     let mut rows = rounds.rows();
     if !settings.statements_only {
+        let orders_per_s = median(rounds.of(Way::OrderOurs, |round| round.per_s));
+        rows.extend(relay::rows(&server, settings, orders_per_s).await?);
         rows.push(mail::row(&server, settings).await?);
     }
     let table = Table {
@@ -98,13 +105,13 @@ async fn measure(server: &Server, way: Way, settings: &OrdersArgs) -> anyhow::Re
     let (mut own, count) = (server.connect().await?, settings.count);
     let all = count + settings.clients * WARM;
     way.prepare(&mut own, all).await?;
-    let front = Arc::new(Front::default());
+    let shelf = Arc::new(Shelf::default());
     let mut connections = Vec::new();
     for client in 0..settings.clients {
         let mut connection = server.connect().await?;
         for n in 0..WARM {
             let n = count + client * WARM + n;
-            way.run(&mut connection, n, &front).await?;
+            way.run(&mut connection, n, &shelf).await?;
         }
         connections.push(connection);
     }
@@ -113,7 +120,7 @@ async fn measure(server: &Server, way: Way, settings: &OrdersArgs) -> anyhow::Re
     let began = Instant::now();
     let mut clients = tokio::task::JoinSet::new();
     for mut connection in connections {
-        let (next, front) = (Arc::clone(&next), Arc::clone(&front));
+        let (next, shelf) = (Arc::clone(&next), Arc::clone(&shelf));
         clients.spawn(async move {
             let mut took: Vec<Duration> = Vec::new();
             loop {
@@ -122,7 +129,7 @@ async fn measure(server: &Server, way: Way, settings: &OrdersArgs) -> anyhow::Re
                     return Ok((took, connection));
                 }
                 let asked = Instant::now();
-                way.run(&mut connection, n, &front).await?;
+                way.run(&mut connection, n, &shelf).await?;
                 took.push(asked.elapsed());
             }
         });

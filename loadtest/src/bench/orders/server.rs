@@ -163,7 +163,7 @@ impl Drop for Server {
 }
 
 /// Keeps a process on a core; where that cannot be done, figures are less steady.
-fn pin(core: &str, pid: u32) {
+pub(super) fn pin(core: &str, pid: u32) {
     let mut taskset = Command::new("taskset");
     taskset.args(["-a", "-p", "-c", core, &pid.to_string()]);
     drop(taskset.stdout(Stdio::null()).stderr(Stdio::null()).status());

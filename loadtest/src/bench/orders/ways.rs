@@ -1,29 +1,27 @@
 //! Ways to hold seats and to order them: ours, as the statements stand in the tree, beside those that
 //! one would write first. Each writes the same facts, its events included.
 
-use sqlx::postgres::PgArguments;
-use sqlx::query::Query;
-use sqlx::{Connection, PgConnection, Postgres, Row};
+use sqlx::{Connection, PgConnection, Row};
 
-use crate::bench::orders::front::Front;
+use crate::bench::orders::shelf::Shelf;
 
-const BEST_FACTS: &str = include_str!("../../../../src/orders/in_postgres/sql/best_facts.sql");
 const HELD: &str = include_str!("../../../../src/orders/in_postgres/sql/held.sql");
+const HOLD_FACTS: &str = include_str!("../../../../src/orders/in_postgres/sql/hold_facts.sql");
 const ORDER_FACTS: &str = include_str!("../../../../src/orders/in_postgres/sql/order_facts.sql");
 const PLACED: &str = include_str!("../../../../src/orders/in_postgres/sql/placed.sql");
 
 /// The W3C name of the request.
-const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+pub(super) const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
 /// When everything happens.
-const NOW_MS: i64 = 1_800_000_000_000;
+pub(super) const NOW_MS: i64 = 1_800_000_000_000;
 /// When holds end.
 const END_MS: i64 = NOW_MS + 240_000;
 /// Seats of the one section.
 const SEATS: i64 = 60_000;
 /// As long as a settings document and the payloads of events usually are.
 const SETTINGS_BYTES: usize = 800;
-const PAYLOAD_BYTES: usize = 420;
+pub(super) const PAYLOAD_BYTES: usize = 420;
 
 /// A way to do it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +32,7 @@ pub(super) enum Way {
     OrderByRow,
     /// Only order and event between begin and commit: no payment, and the hold stays as it is.
     OrderBare,
-    /// Rows that others pass over.
+    /// Rows that nobody else was given.
     HoldOurs,
     /// A row that counts what is left.
     HoldCounter,
@@ -59,7 +57,7 @@ impl Way {
             }
             Self::OrderBare => "order, bare: begin; insert order; insert event; commit",
             Self::HoldOurs => {
-                "hold of 2, ours: begin; 1 select; 1 statement: seats, hold, event; commit"
+                "hold of 2, ours: 1 statement: seats, hold, event; 1 select in 500 holds"
             }
             Self::HoldCounter => {
                 "hold of 2, counter row: begin; update counter; insert hold; insert event; commit"
@@ -98,7 +96,7 @@ impl Way {
             Self::OrderOurs | Self::OrderByRow | Self::OrderBare => {
                 sqlx::query(
                     "insert into holds select 'hold-' || i, 'show', 'fan', 'ticket-' || i,
-                       '[\"B-12\",\"B-13\"]', 78000, 'BRL', 'live', $1, $2, 1
+                       '[\"B-12\",\"B-13\"]', 78000, 'BRL', 'live', $1, $2, 1, 1
                      from generate_series(0, $3 - 1) i",
                 )
                 .bind(END_MS)
@@ -127,13 +125,13 @@ impl Way {
         self,
         connection: &mut PgConnection,
         n: u32,
-        front: &Front,
+        shelf: &Shelf,
     ) -> anyhow::Result<()> {
         match self {
             Self::OrderOurs => order_ours(connection, n).await,
             Self::OrderByRow => order_by_row(connection, n).await,
             Self::OrderBare => order_bare(connection, n).await,
-            Self::HoldOurs => hold_ours(connection, n, front).await,
+            Self::HoldOurs => hold_ours(connection, n, shelf).await,
             Self::HoldCounter => hold_counter(connection, n).await,
         }
     }
@@ -172,19 +170,6 @@ fn payload() -> String {
     "x".repeat(PAYLOAD_BYTES)
 }
 
-/// A statement of ours with `$1` to `$7`: no idempotency key.
-fn unkeyed(statement: &'static str) -> Query<'static, Postgres, PgArguments> {
-    let nothing: Option<&str> = None;
-    sqlx::query(statement)
-        .bind(nothing)
-        .bind(nothing)
-        .bind(nothing)
-        .bind(None::<i64>)
-        .bind(None::<i64>)
-        .bind(nothing)
-        .bind(nothing)
-}
-
 async fn order_facts(connection: &mut PgConnection, n: u32) -> anyhow::Result<()> {
     sqlx::query(ORDER_FACTS)
         .bind("show")
@@ -197,7 +182,7 @@ async fn order_facts(connection: &mut PgConnection, n: u32) -> anyhow::Result<()
 
 async fn order_ours(connection: &mut PgConnection, n: u32) -> anyhow::Result<()> {
     order_facts(connection, n).await?;
-    unkeyed(PLACED)
+    sqlx::query(PLACED)
         .bind(format!("hold-{n}"))
         .bind(1_i64)
         .bind(format!("order-{n}"))
@@ -289,69 +274,58 @@ async fn order_bare(connection: &mut PgConnection, n: u32) -> anyhow::Result<()>
     Ok(tx.commit().await?)
 }
 
-/// The shop looks again where another buyer emptied what it was about to look at.
-async fn hold_ours(connection: &mut PgConnection, n: u32, front: &Front) -> anyhow::Result<()> {
-    let mut next = Some(front.after());
-    while let Some(after) = next {
-        next = hold_once(connection, n, front, after).await?;
-    }
-    Ok(())
-}
-
-/// Answers after which seat to look on, if it found none.
-async fn hold_once(
-    connection: &mut PgConnection,
-    n: u32,
-    front: &Front,
-    after: i64,
-) -> anyhow::Result<Option<i64>> {
+/// The shop looks where it remembers no seats.
+async fn hold_ours(connection: &mut PgConnection, n: u32, shelf: &Shelf) -> anyhow::Result<()> {
     let (ticket, hold) = (format!("ticket-{n}"), format!("hold-{n}"));
-    let mut tx = connection.begin().await?;
-    let row = sqlx::query(BEST_FACTS)
-        .bind("show")
-        .bind(&ticket)
-        .bind(NOW_MS)
-        .bind("B")
-        .bind(2_i64)
-        .bind(format!("ticket {ticket}"))
-        .bind("section show B")
-        .bind(after)
-        .fetch_one(&mut *tx)
-        .await?;
-    let (free, low): (Vec<i64>, Option<i64>) = (row.try_get("free")?, row.try_get("front")?);
-    let (low, beyond) = (low.unwrap_or(0), low.map_or(0, |low| low + 64 * 32));
-    let pair = free.windows(2).find(|pair| pair[0] + 1 == pair[1]);
-    // Where others were quicker, the next one begins there all the same.
-    let is_there = pair.is_some() || row.try_get("found")?;
-    front.saw(after, if is_there { low } else { beyond });
-    let Some(pair) = pair else {
-        tx.rollback().await?;
-        return Ok(Some(beyond));
+    let pair = loop {
+        match shelf.give() {
+            Some(pair) => break pair,
+            None => look(connection, &ticket, shelf).await?,
+        }
     };
-    let seats: Vec<String> = pair.iter().map(|seat| format!("B-{seat}")).collect();
-    let row = unkeyed(HELD)
-        .bind(0_i64)
-        .bind(ticket)
-        .bind(NOW_MS)
-        .bind("show")
-        .bind(&seats)
+    let seats = pair.map(|seat| format!("B-{seat}"));
+    let row = sqlx::query(HELD)
         .bind(&hold)
+        .bind("show")
         .bind("fan")
+        .bind(ticket)
+        .bind(&seats[..])
         .bind(serde_json::to_string(&seats)?)
         .bind(78_000_i64)
         .bind("BRL")
         .bind(END_MS)
+        .bind(NOW_MS)
         .bind(1_i64)
+        .bind(1_i64)
+        .bind(1_i64)
+        .bind("B")
+        .bind(true)
+        .bind(39_000_i64)
+        .bind("BRL")
+        .bind("section show B")
         .bind(format!("event-{hold}"))
         .bind("HoldPlaced")
         .bind(payload())
         .bind(3_i64)
         .bind(TRACE)
-        .fetch_one(&mut *tx)
+        .fetch_one(connection)
         .await?;
-    anyhow::ensure!(row.try_get::<i64, _>("taken")? == 2, "seats were lost");
-    tx.commit().await?;
-    Ok(None)
+    anyhow::ensure!(row.try_get::<bool, _>("is_live")?, "seats were lost");
+    Ok(())
+}
+
+/// Looks at the first free seats.
+async fn look(connection: &mut PgConnection, ticket: &str, shelf: &Shelf) -> anyhow::Result<()> {
+    let row = sqlx::query(HOLD_FACTS)
+        .bind("show")
+        .bind(ticket)
+        .bind(NOW_MS)
+        .bind("B")
+        .bind(1_000_i64)
+        .fetch_one(connection)
+        .await?;
+    shelf.saw(&row.try_get::<Vec<i64>, _>("free")?);
+    Ok(())
 }
 
 async fn hold_counter(connection: &mut PgConnection, n: u32) -> anyhow::Result<()> {
@@ -360,7 +334,7 @@ async fn hold_counter(connection: &mut PgConnection, n: u32) -> anyhow::Result<(
         .execute(&mut *tx)
         .await?;
     sqlx::query(
-        "insert into holds values ($1, 'show', 'fan', $2, '[]', 78000, 'BRL', 'live', $3, $4, 1)",
+        "insert into holds values ($1, 'show', 'fan', $2, '[]', 78000, 'BRL', 'live', $3, $4, 1, 1)",
     )
     .bind(format!("hold-{n}"))
     .bind(format!("ticket-{n}"))

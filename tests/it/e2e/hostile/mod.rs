@@ -17,6 +17,7 @@ mod mutator;
 mod operators; // what comes by other doors
 mod paths; // what a target means
 mod patience; // how long it waits, and for how many
+mod short; // what is answered without hyper
 mod site;
 mod slow; // do slow ones harm the others?
 mod smuggling; // is a request ever two?

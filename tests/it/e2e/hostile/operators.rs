@@ -85,7 +85,8 @@ fn mistakes(bearer: &str) -> Vec<Row> {
         (102, "DELETE /admin/v1/shows/gala", 405),
         (102, "PUT /livez", 405),
     ] {
-        rows.push(Row::new(number, with(line, bearer), status, Open));
+        let then = if status == 400 { Closed } else { Open };
+        rows.push(Row::new(number, with(line, bearer), status, then));
     }
     for framing in [
         "content-length: 0\r\ntransfer-encoding: chunked\r\n",

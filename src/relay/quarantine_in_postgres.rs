@@ -1,0 +1,137 @@
+//! What can never be sent, in PostgreSQL.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sqlx::PgConnection;
+
+use crate::base::limits::QUARANTINE_PAGE_MAX;
+use crate::base::time::{Clock, Timestamp};
+use crate::driver::postgres::Postgres;
+use crate::relay::in_sql;
+use crate::relay::store::{Freed, Held, Quarantine, StoreError};
+
+/// The quarantine of one database.
+#[derive(Debug, Clone)]
+pub struct InPostgres {
+    db: Postgres,
+    clock: Arc<dyn Clock>,
+}
+
+impl InPostgres {
+    /// The quarantine of an open database.
+    pub fn new(db: Postgres, clock: Arc<dyn Clock>) -> Self {
+        Self { db, clock }
+    }
+}
+
+#[async_trait]
+impl Quarantine for InPostgres {
+    async fn held(&self) -> Result<Vec<Held>, StoreError> {
+        let rows = sqlx::query(
+            "select o.*, q.reason, q.at_ms from outbox_quarantine q join outbox o on o.seq = q.seq
+             where q.skipped_at_ms is null order by q.seq limit $1",
+        )
+        .bind(i64::try_from(QUARANTINE_PAGE_MAX).unwrap_or(i64::MAX))
+        .fetch_all(&mut *self.db.connection().await?)
+        .await?;
+        Ok(rows.iter().map(in_sql::held).collect::<Result<_, _>>()?)
+    }
+
+    async fn release(&self, seq: u64) -> Result<Freed, StoreError> {
+        self.db
+            .unit_with(seq.cast_signed(), |mut tx, seq| async move {
+                let freed = free(&mut tx, seq).await?;
+                tx.commit().await?;
+                Ok(freed)
+            })
+            .await
+    }
+
+    async fn skip(&self, seq: u64) -> Result<Freed, StoreError> {
+        let given = (seq.cast_signed(), self.clock.now());
+        self.db
+            .unit_with(given, |mut tx, (seq, now)| async move {
+                let reason = reason(&mut tx, seq).await?;
+                let freed = free(&mut tx, seq).await?;
+                if let (Freed::Events(count), Some(reason)) = (freed, reason) {
+                    keep_skipped(&mut tx, (seq, &reason), now).await?;
+                    tx.commit().await?;
+                    return Ok(Freed::Events(count - 1));
+                }
+                Ok(freed)
+            })
+            .await
+    }
+}
+
+/// Takes an event and those of its key behind it out of the quarantine. Who relays the partition meanwhile has
+/// read it without them, so what they are about to mark is fenced off, and the next looks from there on.
+async fn free(conn: &mut PgConnection, seq: i64) -> Result<Freed, sqlx::Error> {
+    let partition: Option<i64> = sqlx::query_scalar(
+        "select o.partition from outbox_quarantine q join outbox o on o.seq = q.seq
+         where q.seq = $1 and q.skipped_at_ms is null",
+    )
+    .bind(seq)
+    .fetch_optional(&mut *conn)
+    .await?;
+    let Some(partition) = partition else {
+        return Ok(Freed::Unknown);
+    };
+    sqlx::query(
+        "update outbox_partitions
+         set holder = null, token = token + 1, until_ms = 0, floor_seq = least(floor_seq, $2 - 1)
+         where partition = $1",
+    )
+    .bind(partition)
+    .bind(seq)
+    .execute(&mut *conn)
+    .await?;
+    let first: Option<i64> = sqlx::query_scalar(
+        "select q.seq from outbox o
+         join outbox b on b.aggregatetype = o.aggregatetype and b.aggregateid = o.aggregateid
+                      and b.aggregate_version < o.aggregate_version
+         join outbox_quarantine q on q.seq = b.seq and q.skipped_at_ms is null
+         where o.seq = $1 order by b.aggregate_version limit 1",
+    )
+    .bind(seq)
+    .fetch_optional(&mut *conn)
+    .await?;
+    if let Some(first) = first {
+        return Ok(Freed::Behind(first.cast_unsigned()));
+    }
+    let freed = sqlx::query(
+        "delete from outbox_quarantine where skipped_at_ms is null and seq in
+           (select b.seq from outbox o
+            join outbox b on b.aggregatetype = o.aggregatetype and b.aggregateid = o.aggregateid
+                         and o.aggregate_version <= b.aggregate_version
+            where o.seq = $1)",
+    )
+    .bind(seq)
+    .execute(conn)
+    .await?;
+    Ok(Freed::Events(freed.rows_affected()))
+}
+
+async fn reason(conn: &mut PgConnection, seq: i64) -> Result<Option<String>, sqlx::Error> {
+    sqlx::query_scalar("select reason from outbox_quarantine where seq = $1")
+        .bind(seq)
+        .fetch_optional(conn)
+        .await
+}
+
+async fn keep_skipped(
+    conn: &mut PgConnection,
+    (seq, reason): (i64, &str),
+    now: Timestamp,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "insert into outbox_quarantine (seq, reason, at_ms, skipped_at_ms) values ($1, $2, $3, $3)",
+    )
+    .bind(seq)
+    .bind(in_sql::skipped(reason))
+    .bind(now.as_millis())
+    .execute(conn)
+    .await?;
+    Ok(())
+}
