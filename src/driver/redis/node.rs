@@ -8,12 +8,10 @@
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
-use deadpool_redis::{
-    Connection, Hook, HookError, Manager, Pool, PoolError, Runtime, TimeoutType, Timeouts,
-};
+use deadpool_redis::{Connection, Hook, HookError, Manager, Pool, PoolError, Runtime, Timeouts};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, Value};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::base::outage::Outage;
@@ -57,6 +55,9 @@ pub(super) struct Node {
     guard: Arc<Guard>,
     shared: Mutex<Shared>,
     pool: Pool,
+    /// Who may ask the pool: as many as it has connections, so that nobody waits inside it, and whoever has
+    /// waited sees what has become of those before.
+    turns: Semaphore,
     /// Why the pool could not make its last connection: its own error has no room for it.
     refused: Arc<StdMutex<Option<RedisError>>>,
     /// The pool opens no connection before, and steps are told this meanwhile.
@@ -104,6 +105,7 @@ impl Node {
             guard,
             shared: Mutex::default(),
             pool,
+            turns: Semaphore::new(POOL_MAX),
             refused,
             closed: StdMutex::default(),
             look_due: StdMutex::new(Instant::now()),
@@ -146,7 +148,7 @@ impl Node {
 
     async fn by_its_own(&self, errand: &Errand<'_>, way: Way) -> Result<Value, RedisError> {
         let until = errand.until;
-        let mut connection = self.take_from_the_pool(until).await?;
+        let (_turn, mut connection) = self.take_from_the_pool(until).await?; // given back in this order
         if let Err(error) = self.look(&mut connection, until).await {
             drop(Connection::take(connection));
             if is_broken(&error) {
@@ -167,28 +169,35 @@ impl Node {
         answer
     }
 
-    /// A connection of the pool. Where none could be opened a moment ago, none is tried.
-    async fn take_from_the_pool(&self, until: Instant) -> Result<Connection, RedisError> {
-        let closed = {
-            let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
-            let closed = closed.as_ref().filter(|(at, _)| Instant::now() < *at);
-            closed.map(|(_, error)| error.alike())
+    /// A turn at the pool, and a connection of it. Where none could be opened a moment ago, none is tried.
+    async fn take_from_the_pool(
+        &self,
+        until: Instant,
+    ) -> Result<(SemaphorePermit<'_>, Connection), RedisError> {
+        let turn = timeout_at(until, self.turns.acquire()).await;
+        let Ok(Ok(turn)) = turn else {
+            return Err(slow("no connection")); // the others are at work
         };
-        if let Some(error) = closed
+        if let Some(error) = self.why_closed()
             && self.pool.status().available == 0
         {
             return Err(error);
         }
         let error = match timeout_at(until, self.pool.get()).await {
-            Ok(Ok(connection)) => return Ok(connection),
-            Err(_) | Ok(Err(PoolError::Timeout(TimeoutType::Wait))) => {
-                return Err(slow("no connection")); // the others are at work
-            }
+            Ok(Ok(connection)) => return Ok((turn, connection)),
             Ok(Err(error)) => self.no_connection(error),
+            Err(_) => slow("no connection"),
         };
         let mut closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
         *closed = Some((Instant::now() + pause(), error.alike()));
         Err(error)
+    }
+
+    /// Why the pool opens no connection yet, if it does not.
+    fn why_closed(&self) -> Option<RedisError> {
+        let closed = self.closed.lock().unwrap_or_else(PoisonError::into_inner);
+        let (until, error) = closed.as_ref()?;
+        (Instant::now() < *until).then(|| error.alike())
     }
 
     /// The shared connection and which life of it this is.
