@@ -309,8 +309,8 @@ mod tests {
         assert!(900 < after && 900 < settled, "{after}, {settled}");
     }
 
-    #[test]
-    fn what_another_server_said_is_forgotten() {
+    /// A world in which fifty rows were written and some of them marked, and what is known of it.
+    fn known() -> (World, Horizon) {
         let (mut world, mut horizon) = (World::default(), Horizon::default());
         let mut random = SmallRng::seed_from_u64(1);
         for _ in 0..50 {
@@ -319,6 +319,12 @@ mod tests {
             world.end(id, true);
             world.step(&mut horizon, 5, &mut random);
         }
+        (world, horizon)
+    }
+
+    #[test]
+    fn what_another_server_said_is_forgotten() {
+        let (world, mut horizon) = known();
         let look = Look {
             server: "another".to_owned(),
             ..world.look()
@@ -329,16 +335,9 @@ mod tests {
 
     #[test]
     fn what_was_read_before_a_row_was_released_is_forgotten() {
-        let (mut world, mut horizon) = (World::default(), Horizon::default());
-        let mut random = SmallRng::seed_from_u64(1);
-        for _ in 0..50 {
-            let id = world.begin();
-            world.write(id);
-            world.end(id, true);
-            world.step(&mut horizon, 5, &mut random);
-        }
+        let (world, mut horizon) = known();
         assert!(0 < horizon.after(0, &world.look()));
-        world.step(&mut horizon, 5, &mut random);
+        let (world, mut horizon) = known();
         let look = Look {
             token: FencingToken(2),
             ..world.look()
