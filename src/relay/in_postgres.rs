@@ -111,6 +111,7 @@ impl Store for InPostgres {
             rows,
             through,
             floor,
+            given_out: last_seq.cast_unsigned(),
         })
     }
 

@@ -90,6 +90,7 @@ impl Store for InSqlite {
             rows,
             through,
             floor: floor.cast_unsigned(),
+            given_out: last.cast_unsigned(),
         })
     }
 

@@ -31,6 +31,8 @@ pub struct Page {
     pub through: u64,
     /// Below which `seq` that was known already.
     pub floor: u64,
+    /// The highest `seq` that was given out, whatever the partition.
+    pub given_out: u64,
 }
 
 /// A row of the outbox without a mark.
@@ -164,6 +166,7 @@ mod tests {
             rows,
             through: 100,
             floor: 0,
+            given_out: 100,
         };
         let rows = page.rows.len() as u64;
         let Plan { batch, waiting } = plan(LEASE, page);

@@ -19,9 +19,9 @@ use crate::relay::store::{Published, Store, StoreError};
 use crate::telemetry::metrics;
 use crate::telemetry::traces::{Side, Span};
 
-/// How often old rows are looked for.
-const CLEAN_EVERY_MS: u64 = 5_000;
-/// How far the floor of an idle partition may lag behind before it is worth a write.
+/// How often old rows are looked for, and floors raised that nothing else raises. Rows above them stay.
+const TIDY_EVERY_MS: u64 = 5_000;
+/// How far the floor of an idle partition may lag behind meanwhile before it is worth a write.
 const FLOOR_LAG_MAX: u64 = 1_000;
 /// How long the relay rests after a step that failed.
 const AFTER_FAILURE_MS: u64 = 500;
@@ -62,7 +62,7 @@ pub struct Relay {
     holder: String,
     leases: Vec<Lease>,
     renew_at: Timestamp,
-    clean_at: Timestamp,
+    tidy_at: Timestamp,
 }
 
 impl Relay {
@@ -81,7 +81,7 @@ impl Relay {
             holder,
             leases: Vec::new(),
             renew_at: Timestamp::default(),
-            clean_at: Timestamp::default(),
+            tidy_at: Timestamp::default(),
         }
     }
 
@@ -94,14 +94,18 @@ impl Relay {
         self.hold().await?;
         let mut step = Step::default();
         let mut batches = Vec::new();
+        let tidies = self.tidy_at <= self.clock.now();
         for lease in &self.leases {
             let page = self.store.unsent(lease.partition, RELAY_BATCH_MAX).await?;
-            let (full, floor) = (page.rows.len() == RELAY_BATCH_MAX, page.floor);
+            let full = page.rows.len() == RELAY_BATCH_MAX;
+            let (floor, is_low) = (page.floor, page.floor < page.given_out);
             let plan = plan(*lease, page);
             step.waiting += plan.waiting;
             let idle = plan.batch.send.is_empty() && plan.batch.quarantine.is_empty();
             step.more |= !idle && full;
-            if !idle || floor + FLOOR_LAG_MAX <= plan.batch.floor {
+            // A floor may need a mark, of whomever, to rise: in idle times this batch makes one.
+            let raises = floor + FLOOR_LAG_MAX <= plan.batch.floor || tidies && is_low;
+            if !idle || raises {
                 batches.push(plan.batch);
             }
         }
@@ -126,7 +130,10 @@ impl Relay {
                 }
             }
         }
-        step.cleaned = self.clean_up().await?;
+        if tidies {
+            step.cleaned = self.clean_up().await?;
+            self.tidy_at = self.clock.now().plus_ms(TIDY_EVERY_MS);
+        }
         self.measure(&step);
         Ok(step)
     }
@@ -150,14 +157,13 @@ impl Relay {
         let Some(keep_ms) = self.settings.keep_ms else {
             return Ok(0);
         };
-        if self.leases.is_empty() || now < self.clean_at {
+        if self.leases.is_empty() {
             return Ok(0);
         }
         let cleaned = self
             .store
             .clean_up(now.minus_ms(keep_ms), CLEAN_BATCH_MAX)
             .await?;
-        self.clean_at = now.plus_ms(CLEAN_EVERY_MS);
         metrics::outbox_cleaned(cleaned.rows);
         metrics::outbox_held_back(cleaned.held_back);
         Ok(cleaned.rows)

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use catraca::app::database::Database;
 use catraca::base::ids::IdSource;
+use catraca::base::limits::PARTITIONS;
 use catraca::base::time::{Clock, ManualClock};
 use catraca::driver::postgres::Postgres;
 use catraca::driver::schema::POSTGRES;
@@ -211,6 +212,57 @@ async fn an_event_that_is_committed_late_is_sent_all_the_same() {
     };
     let risen = tokio::time::timeout(Duration::from_secs(60), rises).await;
     risen.expect("the floor rises");
+}
+
+/// A sale is over, and the last of its events were sent while somebody elsewhere could still have written.
+#[tokio::test]
+async fn rows_go_where_nothing_more_is_sent() {
+    let Some(Database::Postgres(db)) = database::in_postgres().await else {
+        return;
+    };
+    let clock = Arc::new(ManualClock::at(T0));
+    let time: Arc<dyn Clock> = clock.clone();
+    // Each knows only what it has seen itself.
+    let relay = |holder: &str| {
+        let ids = Arc::new(IdSource::random());
+        let store = Database::Postgres(db.clone()).stores(&time, &ids).relay;
+        let settings = Settings { keep_ms: Some(0) };
+        Relay::new(store, time.clone(), holder.to_owned(), settings)
+    };
+    let ids = IdSource::seeded(1);
+    let mut elsewhere = db.pool.begin().await.unwrap();
+    sqlx::query("select pg_current_xact_id()")
+        .execute(&mut *elsewhere)
+        .await
+        .unwrap();
+    for _ in 0..100 {
+        let mut tx = db.pool.begin().await.unwrap();
+        append(&mut tx, &envelope(&ids)).await.unwrap();
+        tx.commit().await.unwrap();
+    }
+    let mut first = relay("first");
+    while first.step().await.unwrap().sent != 0 {}
+    first.resign().await.unwrap();
+    let everything = "insert into log_groups
+                      select 'reader', partition, 100, 0 from outbox_partitions";
+    sqlx::query(everything).execute(&db.pool).await.unwrap();
+    elsewhere.commit().await.unwrap();
+    let mut second = relay("second");
+    let goes = async {
+        loop {
+            clock.advance_ms(5_000);
+            second.step().await.unwrap();
+            let left: i64 = sqlx::query_scalar("select count(*) from outbox")
+                .fetch_one(&db.pool)
+                .await
+                .unwrap();
+            if left == i64::from(PARTITIONS) {
+                break;
+            }
+        }
+    };
+    let gone = tokio::time::timeout(Duration::from_secs(60), goes).await;
+    gone.expect("only the last row of each partition is left");
 }
 
 #[tokio::test]
