@@ -14,6 +14,9 @@ use crate::driver::sole::Sole;
 use crate::log::in_sql::{delivery, lags};
 use crate::log::{Delivery, Lag, LogError, Subscriber};
 
+const POLL: &str = include_str!("sql/poll.sql");
+const LAG: &str = include_str!("sql/lag.sql");
+
 /// The log in one database.
 #[derive(Debug, Clone)]
 pub struct InPostgres {
@@ -44,34 +47,21 @@ impl Subscriber for InPostgres {
         let Some(mut reader) = self.readers.take(&self.db, group).await? else {
             return Ok(Vec::new());
         };
-        let rows = sqlx::query(
-            "select l.partition, l.offset, o.id, o.aggregateid, o.aggregate_version, o.type,
-                    o.payload, o.traceparent, o.occurred_at_ms
-             from outbox_log l join outbox o on o.seq = l.seq
-             where l.partition = $2
-               and coalesce((select g.offset from log_groups g
-                             where g.consumer = $1 and g.partition = $2), 0) <= l.offset
-             order by l.offset limit $3",
-        )
-        .bind(group)
-        .bind(i64::from(partition))
-        .bind(i64::try_from(max).unwrap_or(i64::MAX))
-        .fetch_all(&mut reader)
-        .await?;
+        let rows = sqlx::query(POLL)
+            .bind(group)
+            .bind(i64::from(partition))
+            .bind(i64::try_from(max).unwrap_or(i64::MAX))
+            .fetch_all(&mut reader)
+            .await?;
         self.readers.keep(group, reader);
         rows.iter().map(|row| Ok(delivery(row)?)).collect()
     }
 
     async fn lag(&self, group: &str) -> Result<Vec<Lag>, LogError> {
-        let rows: Vec<(i64, i64, i64)> = sqlx::query_as(
-            "select l.partition, count(*), min(l.logged_at_ms) from outbox_log l
-             left join log_groups g on g.consumer = $1 and g.partition = l.partition
-             where coalesce(g.offset, 0) <= l.offset
-             group by l.partition",
-        )
-        .bind(group)
-        .fetch_all(&mut *self.db.connection().await?)
-        .await?;
+        let rows: Vec<(i64, i64, i64)> = sqlx::query_as(LAG)
+            .bind(group)
+            .fetch_all(&mut *self.db.connection().await?)
+            .await?;
         Ok(lags(&rows, self.clock.now()))
     }
 }

@@ -53,10 +53,15 @@ impl Subscriber for InSqlite {
 
     async fn lag(&self, group: &str) -> Result<Vec<Lag>, LogError> {
         let rows: Vec<(i64, i64, i64)> = sqlx::query_as(
-            "select l.partition, count(*), min(l.logged_at_ms) from outbox_log l
-             left join log_groups g on g.consumer = ? and g.partition = l.partition
-             where coalesce(g.offset, 0) <= l.offset
-             group by l.partition",
+            "select partition, (select max(l.offset) from outbox_log l where l.partition = f.partition)
+                       - l.offset + 1, l.logged_at_ms
+             from (select p.partition,
+                     (select min(l.offset) from outbox_log l
+                      where l.partition = p.partition and coalesce(g.offset, 0) <= l.offset) as first
+                   from outbox_partitions p
+                   left join log_groups g on g.consumer = ? and g.partition = p.partition) f
+             join outbox_log l using (partition)
+             where l.offset = f.first",
         )
         .bind(group)
         .fetch_all(&self.db.read)

@@ -23,6 +23,8 @@ use crate::relay::in_sql::unsent;
 use crate::relay::plan::{Batch, Lease, Page, Unsent};
 use crate::relay::store::{Cleaned, Published, Store, StoreError};
 
+const UNSENT: &str = include_str!("sql/unsent.sql");
+
 /// The outbox of one database.
 #[derive(Debug, Clone)]
 pub struct InPostgres {
@@ -193,34 +195,12 @@ async fn unsent_rows(
     (partition, after): (u16, u64),
     max: usize,
 ) -> Result<Vec<Unsent>, sqlx::Error> {
-    // A missing version counts as sent only where marks have been cleaned up: then it may have been
-    // among them. Otherwise it is not there yet.
-    let rows = sqlx::query(
-        "select o.seq, o.id, o.type, o.aggregatetype, o.aggregateid, o.aggregate_version, o.payload,
-                o.traceparent, o.occurred_at_ms,
-                case when o.aggregate_version = 1 or l.seq is not null then 'sent'
-                     when q.skipped_at_ms is not null then 'sent'
-                     when q.seq is not null then 'quarantined'
-                     when p.seq is null
-                      and 0 < (select f.cleaned from outbox_partitions f where f.partition = $1)
-                     then 'sent'
-                     else 'unsent' end as before
-         from outbox o
-         left join outbox p on p.aggregatetype = o.aggregatetype
-                           and p.aggregateid = o.aggregateid
-                           and p.aggregate_version = o.aggregate_version - 1
-         left join outbox_log l on l.seq = p.seq
-         left join outbox_quarantine q on q.seq = p.seq
-         where $2 < o.seq and o.partition = $1
-           and not exists (select 1 from outbox_log m where m.seq = o.seq)
-           and not exists (select 1 from outbox_quarantine m where m.seq = o.seq)
-         order by o.seq limit $3",
-    )
-    .bind(i64::from(partition))
-    .bind(after.cast_signed())
-    .bind(i64::try_from(max).unwrap_or(i64::MAX))
-    .fetch_all(conn)
-    .await?;
+    let rows = sqlx::query(UNSENT)
+        .bind(i64::from(partition))
+        .bind(after.cast_signed())
+        .bind(i64::try_from(max).unwrap_or(i64::MAX))
+        .fetch_all(conn)
+        .await?;
     rows.iter().map(unsent).collect()
 }
 

@@ -42,6 +42,7 @@ mod orders_texts;
 mod payment_provider;
 mod poison;
 mod postgres;
+mod postgres_log;
 mod postgres_seats;
 mod postgres_units;
 mod provider;

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use catraca::orders::rules::Refusal;
-use sqlx::{AssertSqlSafe, PgConnection, Row};
 
 use crate::contract::shop::Shop;
 use crate::contract::shop_home::Home;
-use crate::support::postgres;
+use crate::support::postgres::{self, plan};
 
 /// Two processes sell one section, each by what it saw last, and their buyers take turns: whoever finds
 /// seats taken looks again, and everybody sits with who they came with.
@@ -91,27 +90,6 @@ async fn a_hold_finds_what_it_needs_by_the_indexes_that_are_meant() {
             }
         }
     }
-}
-
-/// How the server would carry out a statement, whatever its parameters.
-async fn plan(db: &mut PgConnection, statement: &str) -> String {
-    let numbers = statement.split('$').skip(1).filter_map(|rest| {
-        let end = rest.find(|c: char| !c.is_ascii_digit());
-        rest[..end.unwrap_or(rest.len())].parse::<usize>().ok()
-    });
-    let count = numbers.max().unwrap();
-    postgres::execute(db, &format!("prepare meant as {statement}")).await;
-    let types = "select parameter_types::text[] from pg_prepared_statements where name = 'meant'";
-    let types: Vec<String> = sqlx::query_scalar(types).fetch_one(&mut *db).await.unwrap();
-    assert_eq!(types.len(), count);
-    let any = |kind: &String| if kind.ends_with("[]") { "'{1}'" } else { "'1'" };
-    let values: Vec<&str> = types.iter().map(any).collect();
-    let explain = format!("explain (costs off) execute meant ({})", values.join(", "));
-    let lines = sqlx::query(AssertSqlSafe(explain)).fetch_all(&mut *db);
-    let lines = lines.await.unwrap();
-    postgres::execute(db, "deallocate meant").await;
-    let lines: Vec<String> = lines.iter().map(|line| line.get(0)).collect();
-    lines.join("\n")
 }
 
 /// The indexes by which a plan reads a table; the table's own name where it reads all of it.

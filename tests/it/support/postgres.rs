@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use catraca::driver::postgres::Postgres;
 use catraca::driver::schema::POSTGRES as MIGRATIONS;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{ConnectOptions, PgConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, Row};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
@@ -260,8 +260,29 @@ pub(crate) async fn connect(url: &str) -> PgConnection {
 
 /// Runs a statement that a test has put together.
 pub(crate) async fn execute(connection: &mut PgConnection, sql: &str) {
-    let sql = sqlx::AssertSqlSafe(sql.to_owned());
+    let sql = AssertSqlSafe(sql.to_owned());
     sqlx::raw_sql(sql).execute(connection).await.unwrap();
+}
+
+/// How the server would carry out a statement, whatever its parameters.
+pub(crate) async fn plan(db: &mut PgConnection, statement: &str) -> String {
+    let numbers = statement.split('$').skip(1).filter_map(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_digit());
+        rest[..end.unwrap_or(rest.len())].parse::<usize>().ok()
+    });
+    let count = numbers.max().unwrap();
+    execute(db, &format!("prepare meant as {statement}")).await;
+    let types = "select parameter_types::text[] from pg_prepared_statements where name = 'meant'";
+    let types: Vec<String> = sqlx::query_scalar(types).fetch_one(&mut *db).await.unwrap();
+    assert_eq!(types.len(), count);
+    let any = |kind: &String| if kind.ends_with("[]") { "'{1}'" } else { "'1'" };
+    let values: Vec<&str> = types.iter().map(any).collect();
+    let explain = format!("explain (costs off) execute meant ({})", values.join(", "));
+    let lines = sqlx::query(AssertSqlSafe(explain)).fetch_all(&mut *db);
+    let lines = lines.await.unwrap();
+    execute(db, "deallocate meant").await;
+    let lines: Vec<String> = lines.iter().map(|line| line.get(0)).collect();
+    lines.join("\n")
 }
 
 /// A new folder that the server's user may use.

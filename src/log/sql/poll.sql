@@ -1,0 +1,10 @@
+-- $1 group, $2 partition, $3 at most so many. Each row is looked up by itself: a join might be planned to
+-- read the whole outbox.
+select l.partition, l.offset, o.id, o.aggregateid, o.aggregate_version, o.type,
+       o.payload, o.traceparent, o.occurred_at_ms
+from outbox_log l
+cross join lateral (select * from outbox o where o.seq = l.seq limit 1) o
+where l.partition = $2
+  and coalesce((select g.offset from log_groups g
+                where g.consumer = $1 and g.partition = $2), 0) <= l.offset
+order by l.offset limit $3
