@@ -50,8 +50,10 @@ use crate::token::ticket;
 /// Every store and provider of a process, open. Tests put their own behind a port.
 #[derive(Debug)]
 pub struct Backends {
-    /// The wall clock.
+    /// The clock that the stores go by: that of the database's server, where processes share one.
     pub clock: Arc<dyn Clock>,
+    /// The machine's.
+    pub wall: Arc<dyn Clock>,
     /// Where identifiers come from.
     pub ids: Arc<IdSource>,
     /// What signs passes and tickets.
@@ -154,7 +156,7 @@ impl Backends {
     /// [`StartError`] with one line for keys that cannot be used and files that cannot be opened.
     pub async fn open(config: &Config, data_dir: &DataDir) -> Result<Self, StartError> {
         let Front {
-            clock,
+            clock: wall,
             ids,
             keys,
             rooms,
@@ -163,6 +165,7 @@ impl Backends {
             exposition,
         } = Front::open(config, data_dir).await?;
         let database = Database::open(config).await?;
+        let clock = database.clock(&wall);
         let sender = open_sender(config).await?;
         let slow = Duration::from_millis(config.orders.sandbox_slow_ms);
         let kafka = open_kafka(config)?;
@@ -206,6 +209,7 @@ impl Backends {
             exposition,
             database,
             clock,
+            wall,
             ids,
             keys,
         })
@@ -214,7 +218,7 @@ impl Backends {
     /// The part of it that a gateway has.
     pub fn front(&self) -> Front {
         Front {
-            clock: Arc::clone(&self.clock),
+            clock: Arc::clone(&self.wall),
             ids: Arc::clone(&self.ids),
             keys: Arc::clone(&self.keys),
             rooms: Arc::clone(&self.rooms),

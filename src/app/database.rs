@@ -173,6 +173,14 @@ impl Database {
         }
     }
 
+    /// The clock that its stores go by: that of the server, where processes share one.
+    pub fn clock(&self, own: &Arc<dyn Clock>) -> Arc<dyn Clock> {
+        match self {
+            Self::Sqlite(_) => Arc::clone(own),
+            Self::Postgres(db) => db.clock(),
+        }
+    }
+
     /// Whether it is there, with our schema.
     ///
     /// # Errors

@@ -242,7 +242,7 @@ impl<'a> Roles<'a> {
         Orders::new(
             Arc::clone(&self.backends.orders),
             Arc::clone(&self.backends.payments),
-            Arc::clone(&self.backends.clock),
+            Arc::clone(&self.backends.wall),
             orders::Settings::with_secret(secret),
         )
     }
