@@ -88,7 +88,7 @@ async fn place_hold(
 ) -> Result<Response, Problem> {
     let buyer = caller.buyer(&show)?;
     let body: HoldBody = wire::read(&headers, &within_limit(sent)?)?;
-    let key = wire::key(&headers, buyer.fan, "holds", &body)?;
+    let key = wire::key(&headers, &buyer, "holds", &body)?;
     let wish = body.wish()?;
     let claimed = match orders.begin(key).await? {
         Start::Proceed(claimed) => claimed,
@@ -133,7 +133,7 @@ async fn place_order(
 ) -> Result<Response, Problem> {
     let buyer = caller.buyer(&show)?;
     let body: OrderBody = wire::read(&headers, &within_limit(sent)?)?;
-    let key = wire::key(&headers, buyer.fan, "orders", &body)?;
+    let key = wire::key(&headers, &buyer, "orders", &body)?;
     let (hold, contact, token) = body.parts()?;
     let claimed = match orders.begin(key).await? {
         Start::Proceed(claimed) => claimed,
@@ -191,7 +191,7 @@ async fn pay(
     let buyer = caller.buyer(&show)?;
     let order = order.parse().map_err(|_| wire::bad_id())?;
     let body: PaymentBody = wire::read(&headers, &within_limit(sent)?)?;
-    let key = wire::key(&headers, buyer.fan, "payment", &(order, &body))?;
+    let key = wire::key(&headers, &buyer, "payment", &(order, &body))?;
     let token = body.token()?;
     let claimed = match orders.begin(key).await? {
         Start::Proceed(claimed) => claimed,
