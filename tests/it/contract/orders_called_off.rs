@@ -155,8 +155,8 @@ impl Race {
         let again = "update shows set cancelled_at_ms = null, version = version + 1";
         self.shop.run(again).await.unwrap();
         let sections = sections_of(&[("B", u32::try_from(self.capacity).unwrap(), true)]);
-        let there = self.shop.store.reconcile(&self.shop.show, &sections).await;
-        assert_eq!(there.unwrap().seats, self.capacity);
+        let there = self.shop.reconcile(&sections).await;
+        assert_eq!(there.seats, self.capacity);
     }
 
     /// Takes back and pays back until there is nothing left to do.

@@ -3,7 +3,7 @@
 
 use catraca::orders::rules::Refusal;
 use catraca::orders::rules::hold::Wish;
-use catraca::orders::store::Reconciled;
+use catraca::orders::store::{Reconciled, StoreError};
 
 use crate::contract::shop::{Shop, sections_of};
 use crate::contract::shop_home::{Home, on_every_database};
@@ -11,6 +11,7 @@ use crate::contract::shop_home::{Home, on_every_database};
 on_every_database!(
     seats_come_and_go_and_nobody_loses_one,
     a_section_with_sales_keeps_its_currency,
+    whoever_follows_old_settings_changes_nothing,
     what_comes_back_of_a_withdrawn_section_is_sold_to_nobody,
     availability_knows_which_shows_there_are,
 );
@@ -68,6 +69,23 @@ async fn a_section_with_sales_keeps_its_currency(home: Home) {
     let new = shop.hold(4, 1).await.unwrap();
     assert_eq!(new.total.currency.code(), "USD", "nobody had any");
     shop.audit(8).await;
+}
+
+/// Two processes follow the settings; one of them read them before they were changed, and comes last.
+async fn whoever_follows_old_settings_changes_nothing(home: Home) {
+    let shop = Shop::open(&home, &[("B", 6, true), ("C", 2, true)]).await;
+    let old = shop.version().await;
+    shop.set(&[("B", 4, true)], 1).await;
+    let slow = sections_of(&[("B", 6, true), ("C", 2, true)]);
+    let late = shop.store.reconcile(&shop.show, old, &slow).await;
+    assert!(matches!(late, Err(StoreError::Unavailable(_))), "{late:?}");
+    assert_eq!(shop.stock().await, (4, 0, 0));
+    // Nor does the one who has not heard yet that the show was called off.
+    let old = shop.version().await;
+    shop.cancel().await;
+    let late = shop.store.reconcile(&shop.show, old, &slow[..1]).await;
+    assert!(matches!(late, Err(StoreError::Unavailable(_))), "{late:?}");
+    assert_eq!(shop.reconcile(&slow).await.seats, 0);
 }
 
 /// Whether the loop that follows the settings has come by since or not.

@@ -100,10 +100,18 @@ impl Shop {
         self.reconcile(&sections).await
     }
 
-    /// Makes the seats what these sections say.
+    /// Makes the seats what these sections say, as if the settings said so.
     pub(crate) async fn reconcile(&self, sections: &[Section]) -> Reconciled {
-        let reconciled = self.store.reconcile(&self.show, sections).await;
+        let version = self.version().await;
+        let reconciled = self.store.reconcile(&self.show, version, sections).await;
         reconciled.unwrap()
+    }
+
+    /// The version of the show's settings.
+    pub(crate) async fn version(&self) -> u64 {
+        let version = "select version from shows where show = $1";
+        let rows = self.db.rows(version, &[self.show.as_str()]).await;
+        rows[0].number("version").cast_unsigned()
     }
 
     /// Writes the show's settings; its seats are as they were.
