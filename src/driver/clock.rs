@@ -37,8 +37,8 @@ impl ServerClock {
         row.try_get(0)
     }
 
-    /// The server's clock showed this, somewhen in the time that it `took` to ask, which ends now. What may
-    /// be right is left alone.
+    /// The server's clock showed this, at some moment of the time that it `took` to ask, which ends now. A
+    /// clock that may be right is left alone.
     fn showed(&self, told: Timestamp, took: Duration) {
         let (now, latest) = (self.now(), told + took + APART);
         let may_be_right = told <= now + APART && now <= latest;

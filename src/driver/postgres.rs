@@ -346,7 +346,7 @@ async fn look_at(connection: &mut PgConnection, clock: &ServerClock) -> Result<(
     let (version, follows): (i32, bool) = sqlx::query_as(
         "select current_setting('server_version_num')::integer, pg_is_in_recovery()",
     )
-    .fetch_one(connection)
+    .fetch_one(&mut *connection)
     .await?;
     if version < VERSION_MIN {
         let why = format!("version {} is older than 15", version / 10_000);
