@@ -312,16 +312,14 @@ async fn what_is_said_to_be_done_stays_so(home: Home) {
     race.shop.audit(race.capacity).await;
 }
 
-/// Where a process reads of what a show sells, a pause at the end, as long as the test wants.
-const PAUSE: &str = "create schema slow;
-  create function slow.wait() returns boolean language plpgsql set lock_timeout = 0 as
+/// Whoever reads what a show sells makes a pause at the end, as long as the test wants.
+const PAUSE: &str = "alter table sections rename to all_sections;
+  create function wait() returns boolean language plpgsql set lock_timeout = 0 as
     'begin
        if current_query() like ''%is_left%'' then perform pg_advisory_xact_lock_shared(1); end if;
        return true;
      end';
-  create view slow.sections as select * from public.sections where slow.wait();
-  do 'begin execute format(''alter database %I set search_path = slow, public'', current_database());
-    end'";
+  create view sections as select * from all_sections where wait()";
 
 /// Whoever asks for seats by name reads twice: what the show sells, and the seats. Where the show was called
 /// off in between, and its seats have gone, that is what they are told.
@@ -330,17 +328,17 @@ async fn whoever_asks_by_name_while_the_show_is_called_off_is_told_so() {
     let Some(home) = Home::postgres().await else {
         return;
     };
-    let shop = Shop::open(&home, &[("B", 2, true)]).await;
+    let shop = Arc::new(Shop::open(&home, &[("B", 2, true)]).await);
     let Db::Postgres(db) = &shop.db else {
         panic!("on PostgreSQL");
     };
     shop.run(PAUSE).await.unwrap();
-    let slow = Shop::open_again(&home).await;
     let mut gate = db.pool.begin().await.unwrap();
     let close = "select pg_advisory_xact_lock(1)";
     sqlx::query(close).execute(&mut *gate).await.unwrap();
     let wish = Wish::Named(vec!["B-1".to_owned(), "B-2".to_owned()]);
-    let holding = tokio::spawn(async move { slow.hold_wish(1, wish).await });
+    let buyer = shop.clone();
+    let holding = tokio::spawn(async move { buyer.hold_wish(1, wish).await });
     until_somebody_waits(&shop).await;
     shop.cancel().await;
     assert_eq!(shop.reconcile(&[]).await.seats, 0);
