@@ -1,5 +1,6 @@
 -- limit/join: counts joins of one show, and says what becomes of each. Only those that pass are counted.
 -- Same as: limit::gcra::decide
+-- PARTS: counts
 -- KEYS: 1 show, 2.. of each join: its prefixes from the narrowest on and the wait or proof that it shows
 -- ARGV: 1, 2 the show's interval and tolerance; 3..20 those of the three prefixes: free, wait and far each;
 --       21.. of each join: how many prefixes it has; nothing, claim, wait or proof; how long that is remembered
@@ -9,14 +10,12 @@
 -- read
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local held, counts = redis.call('MGET', unpack(KEYS)), {}
-for k, key in ipairs(KEYS) do
-  local free, wait, far = string.match(held[k] or '', '^(%d+) (%d+) (%d+)$')
-  counts[key] = counts[key] or
-    { free = tonumber(free or 0), wait = tonumber(wait or 0), far = tonumber(far or 0), is_held = held[k] }
-end
-local show, rates = counts[KEYS[1]], {}
+local rates, at, counts = {}, {}, {}
 for i = 1, 20 do rates[i] = tonumber(ARGV[i]) end
+for p = 1, 3 do at[p] = { free = 6 * p - 3, wait = 6 * p - 1, far = 6 * p + 1 } end
+local held = read_counts(KEYS, now, rates)
+local show = count_of(held, KEYS[1], { far = 1 })
+counts[KEYS[1]] = show
 
 -- One more: the count after it, and for how long it would not fit.
 local function add(count, i)
@@ -31,18 +30,19 @@ for a = 21, #ARGV, 3 do
   local all, busy = add(show.far, 1)
   local after, over, used, left = {}, { free = 0, wait = 0, far = 0 }, 0, nil
   for p = 1, prefixes do
-    local count, too_early = counts[KEYS[key + p - 1]], nil
-    after[p] = {}
-    for r, rung in ipairs({ 'free', 'wait', 'far' }) do
-      after[p][rung], too_early = add(count[rung], 6 * p + 2 * r - 5)
+    local name, too_early = KEYS[key + p - 1], nil
+    local count = counts[name] or count_of(held, name, at[p])
+    counts[name], after[p] = count, {}
+    for rung, i in pairs(at[p]) do
+      after[p][rung], too_early = add(count[rung], i)
       over[rung] = math.max(over[rung], too_early)
     end
-    local full = math.floor(math.max(0, count.far - now) * 1000 / math.max(1, rates[6 * p + 2]))
+    local full = math.floor(math.max(0, count.far - now) * 1000 / math.max(1, rates[at[p].far + 1]))
     used = math.max(used, math.min(1000, full))
   end
   local proof = (shows == 'wait' or shows == 'proof') and KEYS[key + prefixes]
   local word, first, second = 'pass', 0, 0
-  if proof and (counts[proof].is_held or spent[proof]) then
+  if proof and (is_spent(held, proof) or spent[proof]) then
     word = 'spent'
   elseif 0 < busy then
     word, first = 'busy', busy
@@ -59,7 +59,7 @@ for a = 21, #ARGV, 3 do
       local count = counts[KEYS[key + p - 1]]
       count.far, count.is_changed = after[p].far, true
       if fills then count[fills] = after[p][fills] end
-      local fit = math.floor(math.max(0, rates[6 * p - 2] - math.max(0, count.free - now)) / rates[6 * p - 3])
+      local fit = math.floor(math.max(0, rates[at[p].free + 1] - math.max(0, count.free - now)) / rates[at[p].free])
       left = math.min(left or fit, fit)
     end
     first = left

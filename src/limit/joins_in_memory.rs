@@ -68,7 +68,7 @@ impl JoinsInMemory {
         }
     }
 
-    /// As [`Joins::ask`], at this time in microseconds, which never goes back.
+    /// As [`Joins::ask`], at this time in microseconds.
     pub fn ask_at(&self, now: u64, show: &ShowId, joiner: Joiner) -> Entry {
         // Nothing panics under this lock; if it did, the counts would still be whole.
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,17 +90,21 @@ impl JoinsInMemory {
         for (count, key) in counts.iter_mut().zip(&keys) {
             *count = counted.prefixes.get(key).copied().unwrap_or_default();
         }
-        let counts = &mut counts[..keys.len()];
-        let entry = decide(&self.ladder, now, &mut all, counts, shows);
-        if let Entry::Pass { .. } = entry {
+        let before = (all, counts);
+        let entry = decide(
+            &self.ladder,
+            now,
+            &mut all,
+            &mut counts[..keys.len()],
+            shows,
+        );
+        if before != (all, counts) {
             counted.shows.insert(show.clone(), all);
-            counted
-                .prefixes
-                .extend(keys.into_iter().zip(counts.iter().copied()));
-            if let Some(proof) = once {
-                let until = now + proof.ttl_ms * 1_000;
-                counted.spent.insert((show.clone(), proof.id), until);
-            }
+            counted.prefixes.extend(keys.into_iter().zip(counts));
+        }
+        if let (Entry::Pass { .. }, Some(proof)) = (entry, once) {
+            let until = now + proof.ttl_ms * 1_000;
+            counted.spent.insert((show.clone(), proof.id), until);
         }
         entry
     }

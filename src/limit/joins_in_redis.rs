@@ -4,15 +4,16 @@
 //! (`crate::batch`). To count twice would use up others' proofs, so a call that is on its way comes to
 //! its end, whoever hangs up.
 //!
-//! Where Redis does not answer in time, this process counts by itself, with the same limits: G
-//! gateways then let pass G times as much, and never everything.
+//! Where Redis does not answer in time, or has something else than ours under a key, this process
+//! counts by itself, with the same limits: G gateways then let pass G times as much, and never
+//! everything. What is not ours is left as it is, and the log names its key.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::Value;
+use redis::{ErrorKind, Value};
 
 use crate::base::ids::{ShowId, hex};
 use crate::base::limits::{BATCHED_SHOWS_MAX, JOIN_LIMIT_DEADLINE_MS};
@@ -24,7 +25,10 @@ use crate::limit::{Joiner, Joins, Showing};
 use crate::telemetry::metrics;
 
 /// The script's text.
-pub const TEXT: &str = include_str!("../../lua/limit/join.lua");
+pub const TEXT: &str = concat!(
+    include_str!("../../lua/part/counts.lua"),
+    include_str!("../../lua/limit/join.lua")
+);
 /// The line with which it asks the server for the time.
 const SERVERS_CLOCK: &str = "local now = time[1] * 1000000 + time[2]\n";
 /// What stands there on a test's clock.
@@ -119,6 +123,14 @@ impl JoinsInRedis {
         })
     }
 
+    /// One call: what becomes of each of these where the server counts.
+    ///
+    /// # Errors
+    /// [`RedisError`]; of [`RedisError::Foreign`] the source names the key.
+    pub async fn count(&self, show: &ShowId, joiners: &[Joiner]) -> Result<Vec<Entry>, RedisError> {
+        self.server.count(show, joiners).await
+    }
+
     fn batch(&self, show: &ShowId) -> Arc<Batch<Joiner>> {
         // Nothing panics under this lock; if it did, the map would still be whole.
         let mut shows = self.shows.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,22 +146,26 @@ impl JoinsInRedis {
 }
 
 impl Server {
-    /// One call: what becomes of each of these.
     async fn call(&self, show: &ShowId, joiners: &[Joiner]) -> Result<Vec<Entry>, Silent> {
         metrics::batch("limit", joiners.len());
+        self.count(show, joiners).await.map_err(|error| {
+            let error = anyhow::Error::new(error);
+            match error.downcast_ref() {
+                Some(RedisError::Foreign(_)) => {
+                    tracing::error!("joins are counted by this process alone: {error:#}");
+                }
+                // The room says so, too, and louder: here, one copes.
+                _ => tracing::debug!("joins are counted by this process alone: {error:#}"),
+            }
+            Silent::Away
+        })
+    }
+
+    async fn count(&self, show: &ShowId, joiners: &[Joiner]) -> Result<Vec<Entry>, RedisError> {
         let deadline = Duration::from_millis(JOIN_LIMIT_DEADLINE_MS);
         let input = self.input(show, joiners);
         let answer = self.redis.run_for_request(&self.script, &input, deadline);
-        let error = match answer.await {
-            Ok(value) => match read(value, joiners.len()) {
-                Some(entries) => return Ok(entries),
-                None => "it answered something else".to_owned(),
-            },
-            Err(error) => error.to_string(),
-        };
-        // The room says so, too, and louder: here, one copes.
-        tracing::debug!("joins are counted by this process alone: {error}");
-        Err(Silent::Away)
+        read(answer.await?, joiners.len())
     }
 
     fn input(&self, show: &ShowId, joiners: &[Joiner]) -> Input {
@@ -200,8 +216,9 @@ fn word(shows: Showing) -> &'static str {
 }
 
 /// What the script said of so many joins.
-fn read(value: Value, joins: usize) -> Option<Vec<Entry>> {
-    let said: Vec<(String, u64, u64)> = redis::from_redis_value(value).ok()?;
+fn read(value: Value, joins: usize) -> Result<Vec<Entry>, RedisError> {
+    let said: Vec<(String, u64, u64)> =
+        redis::from_redis_value(value).map_err(|error| RedisError::Foreign(error.into()))?;
     let entries: Option<Vec<Entry>> = said
         .into_iter()
         .map(|(word, first, second)| match word.as_str() {
@@ -217,7 +234,11 @@ fn read(value: Value, joins: usize) -> Option<Vec<Entry>> {
             _ => None,
         })
         .collect();
-    entries.filter(|entries| entries.len() == joins)
+    let entries = entries.filter(|entries| entries.len() == joins);
+    entries.ok_or_else(|| {
+        let unknown = (ErrorKind::UnexpectedReturnType, "not what the script says");
+        RedisError::Foreign(unknown.into())
+    })
 }
 
 #[cfg(test)]
