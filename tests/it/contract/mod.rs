@@ -49,6 +49,7 @@ mod provider;
 mod quarantine;
 pub(crate) mod room;
 mod room_batch;
+mod room_forbidden;
 mod room_foreign;
 mod room_full;
 mod room_in_redis;
