@@ -330,7 +330,7 @@ fn redis_settings(room: &config::Room) -> Result<Option<Settings>, StartError> {
 }
 
 /// The certificates to trust that a key names; none where it names none.
-fn certificates(key: &str, path: &Path) -> Result<Option<Vec<u8>>, StartError> {
+pub(super) fn certificates(key: &str, path: &Path) -> Result<Option<Vec<u8>>, StartError> {
     if path.as_os_str().is_empty() {
         return Ok(None);
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::app::StartError;
-use crate::app::backends::Front;
+use crate::app::backends::{Front, certificates};
 use crate::config::Config;
 use crate::gateway::upstreams::{Route, Upstream, orders_routes};
 use crate::gateway::{Gateway, GatewayState, Parts};
@@ -104,6 +104,7 @@ pub(super) fn upstreams(
                 .map_err(|_| StartError::config(format!("{own} is no URL")))?,
         };
         let upstream = Upstream {
+            ca: certificates(&format!("upstreams.{name}.ca_file"), &entry.ca_file)?,
             show: entry.show.clone(),
             secret: entry.secret.clone(),
             trusted: entry.trusted,

@@ -28,6 +28,7 @@ mod states;
 mod strangers;
 mod streaming;
 mod till;
+mod tls;
 mod timing;
 mod upstreams;
 mod visit;

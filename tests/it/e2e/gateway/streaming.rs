@@ -100,21 +100,27 @@ async fn a_long_answer_waits_for_its_reader() {
 /// Each event is read before the next one is written, and so is each piece of a request.
 #[tokio::test]
 async fn what_comes_piece_by_piece_is_passed_on_piece_by_piece() {
-    let shop = Script::play(|_, mut wire| async move {
-        wire.head().await.unwrap();
-        wire.say("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n")
-            .await;
-        wire.say("transfer-encoding: chunked\r\n\r\n").await;
-        for number in 0..5 {
-            let piece = wire.until("\r\n.").await.map(|_| number);
-            let event = format!("data: {}\n\n", piece.unwrap());
-            wire.say(format!("{:x}\r\n{event}\r\n", event.len())).await;
-        }
-        wire.say("0\r\n\r\n").await;
-    })
-    .await;
-    let door = door(&shop).await;
-    let mut client = connect(&door).await;
+    let shop = Script::play(|_, wire| answers_each_piece(wire)).await;
+    exchange_pieces(&door(&shop).await).await;
+}
+
+/// A shop that tells of each piece before the next one comes.
+pub(super) async fn answers_each_piece(mut wire: Wire) {
+    wire.head().await.unwrap();
+    wire.say("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n")
+        .await;
+    wire.say("transfer-encoding: chunked\r\n\r\n").await;
+    for number in 0..5 {
+        let piece = wire.until("\r\n.").await.map(|_| number);
+        let event = format!("data: {}\n\n", piece.unwrap());
+        wire.say(format!("{:x}\r\n{event}\r\n", event.len())).await;
+    }
+    wire.say("0\r\n\r\n").await;
+}
+
+/// What it is asked.
+pub(super) async fn exchange_pieces(door: &Door) {
+    let mut client = connect(door).await;
     client
         .say("POST /static/x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n")
         .await;
