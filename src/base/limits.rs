@@ -58,6 +58,9 @@ pub const WAIT_MS_MAX: u64 = 86_400_000;
 /// Most connections or requests that a gateway may be told to have at once: more than any machine
 /// bears, and less than counters hold.
 pub const AT_ONCE_MAX: usize = 100_000_000;
+/// How long a request may wait for a place at an upstream that may have more than it has shown that it bears.
+/// As long as whoever gets none is told to wait.
+pub const UPSTREAM_WAIT_MS: u64 = 1_000;
 /// Longest request body that a gateway may be told to forward: a terabyte.
 pub const FORWARD_BODY_BYTES_MAX: u64 = 1 << 40;
 /// Strangers whom a gateway may be told to count one by one: with fewer everybody would share counts

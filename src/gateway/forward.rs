@@ -113,7 +113,7 @@ impl Forwarder {
         let terms = &way.terms;
         let request = layers::fitting(request, terms.body_bytes_max).await?;
         let place = way.enter()?;
-        let mut admitted = self.care.admit()?;
+        let mut admitted = self.care.admit().await?;
         let (parts, body) = request.into_parts();
         let message = self.address.message(parts, errand);
         let spare = (message.is_safe() && body.is_end_stream()).then(|| message.clone());
@@ -288,7 +288,7 @@ mod tests {
     use crate::base::time::SystemClock;
     use crate::gateway::settings::Settings;
     use crate::gateway::upstreams::{Gate, HostSent, Route, Upstream};
-    use futures_util::stream;
+    use futures_util::{FutureExt, stream};
     use std::convert::Infallible;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
@@ -338,11 +338,13 @@ mod tests {
             show: None,
             entrant: None,
         };
-        let others: Vec<_> = (0..150).map(|_| care.admit().unwrap()).collect();
+        let others: Vec<_> = (0..150)
+            .map(|_| care.admit().now_or_never().unwrap().unwrap())
+            .collect();
         let forwarding = forwarder.forward(request, &errand, &way);
         let (answered, ()) = tokio::join!(forwarding, answer(upstream));
         assert_eq!(answered.unwrap().status(), StatusCode::OK);
-        let more: Vec<_> = std::iter::from_fn(|| care.admit().ok()).collect();
+        let more: Vec<_> = std::iter::from_fn(|| care.admit().now_or_never()?.ok()).collect();
         assert_eq!(
             others.len() + more.len(),
             201,
