@@ -16,6 +16,7 @@ mod forwarding;
 mod gate;
 mod hostile;
 mod in_a_browser;
+mod interim;
 mod liar;
 mod limits;
 mod many;

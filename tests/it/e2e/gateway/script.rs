@@ -132,6 +132,26 @@ impl Wire {
         counted
     }
 
+    /// Reads so many bytes, which all are this one. Returns how many there were.
+    pub(crate) async fn exactly(&mut self, bytes: usize, each: u8) -> usize {
+        let mut counted = 0;
+        while counted < bytes {
+            if self.read.is_empty() && self.stream.read_buf(&mut self.read).await.unwrap_or(0) == 0
+            {
+                break;
+            }
+            let some = self.read.len().min(bytes - counted);
+            assert!(self.read.drain(..some).all(|byte| byte == each));
+            counted += some;
+        }
+        counted
+    }
+
+    /// Whether there is still somebody who takes this.
+    pub(crate) async fn try_say(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.stream.write_all(bytes.as_ref()).await.is_ok()
+    }
+
     /// Whoever is gone does not mind.
     pub(crate) async fn say(&mut self, bytes: impl AsRef<[u8]>) {
         drop(self.stream.write_all(bytes.as_ref()).await);

@@ -225,7 +225,7 @@ async fn a_client_that_asks_whether_to_send_is_told_by_us() {
         async move {
             told.send(wire.head().await.unwrap()).unwrap();
             wire.until("body").await.unwrap();
-            // Interim answers are for the next hop: ours is none that could use them.
+            // The first is for the next hop, which is us; the second for whoever asked.
             wire.say("HTTP/1.1 100 Continue\r\n\r\n").await;
             wire.say("HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\n\r\n")
                 .await;
@@ -245,6 +245,10 @@ async fn a_client_that_asks_whether_to_send_is_told_by_us() {
         "http/1.1 100 continue\r\n\r\n"
     );
     client.say("body").await;
+    assert_eq!(
+        in_time(client.head()).await.unwrap(),
+        "http/1.1 103 early hints\r\nlink: </a.css>\r\n\r\n"
+    );
     let answer = in_time(client.head()).await.unwrap();
     assert!(answer.starts_with("http/1.1 200"), "{answer}");
     assert!(!in_time(tell.recv()).await.unwrap().contains("expect"));
