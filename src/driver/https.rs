@@ -1,23 +1,17 @@
 //! Connections to web servers of others, by https: whose certificates count.
 
-use std::error::Error;
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioIo;
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
-use tokio::net::TcpStream;
 
 /// Connects by https, or by http where the address says so.
 pub type Connector = HttpsConnector<HttpConnector>;
-
-/// What it connects with.
-pub type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 
 /// A connector that trusts the authorities of this machine, and those of `ca` (PEM) beside them.
 ///
@@ -32,12 +26,12 @@ pub fn connector(ca: Option<&[u8]>) -> anyhow::Result<Connector> {
     Ok(builder.https_or_http().enable_http1().build())
 }
 
-/// One that connects as `http` does, speaks HTTP/1.1 and trusts the authorities of `ca` (PEM) alone; without
-/// it, those of this machine.
+/// TLS for connections that speak HTTP/1.1 and trust the authorities of `ca` (PEM) alone; without it, those of
+/// this machine.
 ///
 /// # Errors
 /// As [`connector`]; or nobody at all would be trusted.
-pub fn connector_over(mut http: HttpConnector, ca: Option<&[u8]>) -> anyhow::Result<Connector> {
+pub fn trusting(ca: Option<&[u8]>) -> anyhow::Result<Arc<ClientConfig>> {
     let mut roots = RootCertStore::empty();
     match ca {
         Some(ca) => trust(&mut roots, ca)?,
@@ -46,28 +40,7 @@ pub fn connector_over(mut http: HttpConnector, ca: Option<&[u8]>) -> anyhow::Res
     ensure!(!roots.is_empty(), "this machine trusts no authority");
     let mut tls = config(roots)?;
     tls.alpn_protocols = vec![b"http/1.1".to_vec()];
-    http.enforce_http(false);
-    let mut connector = Connector::from((http, tls));
-    connector.enforce_https();
-    Ok(connector)
-}
-
-/// One that connects as `http` does, without TLS.
-///
-/// # Errors
-/// None that is known of.
-pub fn connector_in_the_clear(http: HttpConnector) -> anyhow::Result<Connector> {
-    Ok(Connector::from((http, config(RootCertStore::empty())?)))
-}
-
-/// What went wrong with TLS, if that is what went wrong: the other end is not who it should be, or does not
-/// speak as we do.
-pub fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
-    if let Some(io) = error.downcast_ref::<std::io::Error>() {
-        return io.get_ref().and_then(|inner| tls_error(inner));
-    }
-    let found = error.downcast_ref::<rustls::Error>();
-    found.or_else(|| error.source().and_then(tls_error))
+    Ok(Arc::new(tls))
 }
 
 /// What of them cannot be read is not trusted; that shows where it is needed.

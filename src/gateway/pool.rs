@@ -27,8 +27,7 @@ use hyper::client::conn::http1::{Connection, SendRequest, handshake};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::TaskTracker;
 
-use crate::driver::https::Stream;
-use crate::gateway::reach::{Apart, Reach};
+use crate::gateway::reach::{Apart, Reach, Stream};
 use crate::gateway::sending::Sending;
 
 /// How long an unused connection to an upstream is kept: shorter than servers keep theirs, so that

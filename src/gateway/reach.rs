@@ -3,18 +3,29 @@
 //! Whoever answers there must be who the address says, by the word of somebody the operator trusts. Who is not
 //! gets not a byte of a request, and nothing is ever sent in the clear instead.
 
+use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use http::Uri;
 use http::uri::{PathAndQuery, Scheme};
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioIo;
+use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore};
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tower::ServiceExt;
 
-use crate::driver::https::{Connector, Stream, connector_in_the_clear, connector_over, tls_error};
 use crate::gateway::upstreams::Upstream;
+
+type Connector = HttpsConnector<HttpConnector>;
+
+/// A connection, with TLS or without.
+pub(crate) type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 
 /// Why there is no connection.
 #[derive(Debug)]
@@ -74,7 +85,7 @@ impl Reach {
         }
     }
 
-    fn apart(&self, error: Box<dyn std::error::Error + Send + Sync>) -> Apart {
+    fn apart(&self, error: Box<dyn Error + Send + Sync>) -> Apart {
         let tls = tls_error(error.as_ref()).cloned();
         match tls {
             Some(tls) => {
@@ -87,23 +98,42 @@ impl Reach {
     }
 }
 
-fn connector(upstream: &Upstream, http: HttpConnector) -> Result<Connector, String> {
+fn connector(upstream: &Upstream, mut http: HttpConnector) -> Result<Connector, String> {
     let url = &upstream.url;
-    if !upstream.is_https() {
-        if upstream.ca.is_some() {
-            return Err(format!("ca_file needs url ({url}) to begin with https://"));
+    let tls = match (&upstream.tls, upstream.is_https()) {
+        (Some(tls), true) => Arc::clone(tls),
+        (None, false) => return Ok(Connector::from((http, nobody()))),
+        (Some(_), false) | (None, true) => {
+            return Err(format!("url ({url}) and TLS do not go together"));
         }
-        return connector_in_the_clear(http).map_err(|error| format!("url ({url}): {error:#}"));
-    }
+    };
     let host = url.host_str().unwrap_or_default();
     let name = host.trim_start_matches('[').trim_end_matches(']');
     ServerName::try_from(name)
         .map_err(|_| format!("url ({url}) has a host that no certificate can be for"))?;
-    let key = match upstream.ca {
-        Some(_) => "ca_file".to_owned(),
-        None => format!("url ({url}) needs ca_file"),
-    };
-    connector_over(http, upstream.ca.as_deref()).map_err(|error| format!("{key}: {error:#}"))
+    http.enforce_http(false);
+    let mut connector = Connector::from((http, tls));
+    connector.enforce_https();
+    Ok(connector)
+}
+
+/// Trusts nobody: where no TLS is spoken, it takes none by mistake.
+fn nobody() -> ClientConfig {
+    ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("the provider has the versions that are the default")
+        .with_root_certificates(RootCertStore::empty())
+        .with_no_client_auth()
+}
+
+/// What went wrong with TLS, if that is what went wrong: the other end is not who it should be, or does not
+/// speak as we do.
+fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    if let Some(io) = error.downcast_ref::<std::io::Error>() {
+        return io.get_ref().and_then(|inner| tls_error(inner));
+    }
+    let found = error.downcast_ref::<rustls::Error>();
+    found.or_else(|| error.source().and_then(tls_error))
 }
 
 #[cfg(test)]
@@ -111,49 +141,34 @@ mod tests {
     use super::*;
     use crate::gateway::upstreams::Gate;
 
-    fn refused(url: &str, ca: Option<&[u8]>) -> String {
-        let upstream = Upstream {
-            ca: ca.map(<[u8]>::to_vec),
-            ..Upstream::new(url.parse().unwrap(), Gate::Open)
-        };
-        let reach = Reach::new(&upstream, Duration::from_secs(1));
-        reach.map(|_| String::new()).unwrap_or_else(|says| says)
-    }
-
     #[test]
     fn a_way_that_could_lead_nowhere_is_refused() {
         let long = format!("https://{}.example", "x".repeat(64));
-        for (url, ca, says) in [
-            ("http://10.0.0.5:8000", None, ""),
+        for (url, is_tls, says) in [
+            ("http://10.0.0.5:8000", false, ""),
+            ("https://shop", true, ""),
+            ("https://[::1]:8443", true, ""),
             (
                 "ftp://shop",
-                None,
+                false,
                 "url (ftp://shop/) must be http://host:port or https://",
             ),
-            ("https://shop/x", None, "url (https://shop/x) must be "),
+            ("https://shop/x", true, "url (https://shop/x) must be "),
             (
                 "https://shop:secret@shop",
-                None,
+                true,
                 "url must be without a user and a password",
             ),
-            (long.as_str(), None, "url (https://"),
-            (
-                "http://shop",
-                Some(&b"x"[..]),
-                "ca_file needs url (http://shop/) to begin with https://",
-            ),
-            (
-                "https://shop",
-                Some(b"no PEM"),
-                "ca_file: there is no certificate in it",
-            ),
-            (
-                "https://shop",
-                Some(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
-                "ca_file: a certificate is none",
-            ),
+            (long.as_str(), true, "url (https://"),
+            ("https://shop", false, "url (https://shop/) and TLS do not"),
+            ("http://shop", true, "url (http://shop/) and TLS do not"),
         ] {
-            let told = refused(url, ca);
+            let upstream = Upstream {
+                tls: is_tls.then(|| Arc::new(nobody())),
+                ..Upstream::new(url.parse().unwrap(), Gate::Open)
+            };
+            let told = Reach::new(&upstream, Duration::from_secs(1)).err();
+            let told = told.unwrap_or_default();
             assert!(
                 told.starts_with(says) && told.is_empty() == says.is_empty(),
                 "{url}: {told}"

@@ -1,8 +1,10 @@
 //! What stands behind the gateway, and the paths that lead there, as an operator writes them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use http::uri::Authority;
+use rustls::ClientConfig;
 use serde::Deserialize;
 use url::{Position, Url};
 
@@ -15,8 +17,8 @@ use crate::gateway::target::is_host;
 pub struct Upstream {
     /// `http://host:port` or `https://host:port`, without a path.
     pub url: Url,
-    /// Whose certificates count, in PEM; none: those that the machine trusts.
-    pub ca: Option<Vec<u8>>,
+    /// How TLS is spoken with it, and whose certificates count: with https, and only then.
+    pub tls: Option<Arc<ClientConfig>>,
     /// Who may pass.
     pub gate: Gate,
     /// The show whose ticket opens it; else routes name it as `{show}`.
@@ -36,7 +38,7 @@ impl Upstream {
     pub fn new(url: Url, gate: Gate) -> Self {
         Self {
             url,
-            ca: None,
+            tls: None,
             gate,
             show: None,
             secret: None,
