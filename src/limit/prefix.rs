@@ -12,7 +12,8 @@ pub const PREFIXES_MAX: usize = 3;
 /// One network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix {
-    bits: u128,
+    /// Of IPv4 the address; of IPv6 the first half of it, which is all that we look at.
+    bits: u64,
     /// 32, or 64, 56 and 48.
     length: u8,
 }
@@ -31,13 +32,17 @@ impl Prefixes {
     pub fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(v4) => Self::One([Prefix {
-                bits: u128::from(u32::from(v4)),
+                bits: u64::from(u32::from(v4)),
                 length: 32,
             }]),
-            IpAddr::V6(v6) => Self::Three([64, 56, 48].map(|length| Prefix {
-                bits: u128::from(v6) >> (128 - length) << (128 - length),
-                length,
-            })),
+            IpAddr::V6(v6) => {
+                let half = v6.to_bits() >> 64;
+                let half = u64::try_from(half).expect("half of 128 bits are 64");
+                Self::Three([64, 56, 48].map(|length| Prefix {
+                    bits: half >> (64 - length) << (64 - length),
+                    length,
+                }))
+            }
         }
     }
 
@@ -64,7 +69,7 @@ impl fmt::Display for Prefix {
         let digits = usize::from(self.length) / 4;
         match self.length {
             32 => write!(f, "{:0digits$x}", self.bits),
-            length => write!(f, "{:0digits$x}/{length}", self.bits >> (128 - length)),
+            length => write!(f, "{:0digits$x}/{length}", self.bits >> (64 - length)),
         }
     }
 }
