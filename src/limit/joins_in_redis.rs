@@ -154,8 +154,10 @@ impl Server {
 
     fn input(&self, show: &ShowId, joiners: &[Joiner]) -> Input {
         let key = |what: &dyn std::fmt::Display| format!("catraca:{{{show}}}:limit:{what}");
-        let mut keys = vec![key(&"all")];
-        let mut args = self.rates.clone();
+        let mut keys = Vec::with_capacity(1 + joiners.len());
+        keys.push(key(&"all"));
+        let mut args = Vec::with_capacity(self.rates.len() + 3 * joiners.len());
+        args.extend_from_slice(&self.rates);
         for joiner in joiners {
             let prefixes = joiner.from.all();
             keys.extend(prefixes.iter().map(|prefix| key(prefix)));
@@ -201,23 +203,29 @@ fn word(shows: Showing) -> &'static str {
 
 /// What the script said of so many joins.
 fn read(value: Value, joins: usize) -> Option<Vec<Entry>> {
-    let said: Vec<(String, u64, u64)> = redis::from_redis_value(value).ok()?;
-    let entries: Option<Vec<Entry>> = said
-        .into_iter()
-        .map(|(word, first, second)| match word.as_str() {
-            "pass" => Some(Entry::Pass { left: first }),
-            "prove" => Some(Entry::Prove),
-            "challenge" => Some(Entry::Challenge {
-                wait_us: first,
-                used_milli: second,
-            }),
-            "too_many" => Some(Entry::TooMany { wait_us: first }),
-            "busy" => Some(Entry::Busy { wait_us: first }),
-            "spent" => Some(Entry::Spent),
-            _ => None,
-        })
-        .collect();
+    let said: Vec<Value> = redis::from_redis_value(value).ok()?;
+    let entries: Option<Vec<Entry>> = said.into_iter().map(entry).collect();
     entries.filter(|entries| entries.len() == joins)
+}
+
+/// What it said of one: a number, or a word and two.
+fn entry(said: Value) -> Option<Entry> {
+    if let Value::Int(left) = said {
+        let left = u64::try_from(left).ok()?;
+        return Some(Entry::Pass { left });
+    }
+    let (word, first, second): (String, u64, u64) = redis::from_redis_value(said).ok()?;
+    match word.as_str() {
+        "prove" => Some(Entry::Prove),
+        "challenge" => Some(Entry::Challenge {
+            wait_us: first,
+            used_milli: second,
+        }),
+        "too_many" => Some(Entry::TooMany { wait_us: first }),
+        "busy" => Some(Entry::Busy { wait_us: first }),
+        "spent" => Some(Entry::Spent),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
