@@ -135,13 +135,10 @@ debug_as_text!(FanId, TicketId, Commitment, Seed);
 
 /// Bytes as twice as many lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        for digit in [byte >> 4, byte & 15] {
-            text.push(char::from(b"0123456789abcdef"[usize::from(digit)]));
-        }
-    }
-    text
+    let digit = |at: u8| b"0123456789abcdef"[usize::from(at)];
+    let pairs = bytes.iter().map(|byte| [byte >> 4, byte & 15].map(digit));
+    let text = pairs.collect::<Vec<_>>().into_flattened();
+    String::from_utf8(text).expect("digits are ASCII")
 }
 
 /// The bytes that are written so, in their one spelling.
