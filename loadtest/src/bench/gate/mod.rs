@@ -69,7 +69,7 @@ pub struct GateArgs {
 pub enum Size {
     /// Seconds: to see that it runs.
     Small,
-    /// As many fans and tickets as `full`, asked less often: rows 7 and 8 within two minutes.
+    /// As many fans and tickets as `full`, asked less often.
     Medium,
     /// What the bounds are meant for.
     Full,
