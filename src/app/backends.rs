@@ -41,6 +41,7 @@ use crate::seller::in_file::InFile;
 use crate::seller::via_http::ViaHttp;
 use crate::show;
 use crate::stock;
+use crate::tally;
 use crate::telemetry::Exposition;
 use crate::thin;
 use crate::thin::via_kafka::ViaKafka;
@@ -84,10 +85,12 @@ pub struct Backends {
     pub stock: Arc<dyn stock::store::Store>,
     /// What listings show.
     pub search: Arc<dyn search::store::Store>,
-    /// What was sold.
+    /// What was sold, and who came.
     pub analytics: Arc<dyn analytics::store::Store>,
     /// What is known of an order's way.
     pub journeys: Arc<dyn journey::store::Store>,
+    /// What was told of joins.
+    pub tally: Arc<dyn tally::store::Store>,
     /// Where thin events go, if they go anywhere.
     pub thin: Option<Arc<dyn thin::store::Sink>>,
     /// The metrics of the process.
@@ -127,7 +130,7 @@ impl Front {
         let (rooms, joins) = match &redis {
             None => (
                 rooms_in_memory(data_dir, &clock).await?,
-                joins_in_memory(config),
+                joins_in_memory(config, &clock),
             ),
             Some(redis) => (rooms_in_redis(redis).await?, joins_in_redis(config, redis)?),
         };
@@ -178,6 +181,7 @@ impl Backends {
             search,
             analytics,
             journeys,
+            tally,
         } = match &kafka {
             None => database.stores(&clock, &ids),
             Some(kafka) if config.log.writer == Writer::Cdc => {
@@ -202,6 +206,7 @@ impl Backends {
             search,
             analytics,
             journeys,
+            tally,
             thin: kafka.filter(|_| config.log.thin).map(open_thin),
             exposition,
             database,
@@ -305,9 +310,10 @@ pub(super) fn open_seller(config: &Config) -> Result<Option<Arc<dyn Source>>, St
     Ok(Some(Arc::new(InFile(at.into()))))
 }
 
-fn joins_in_memory(config: &Config) -> Arc<dyn Joins> {
+fn joins_in_memory(config: &Config, clock: &Arc<dyn Clock>) -> Arc<dyn Joins> {
     let strangers_max = config.gateway.limits.strangers_max;
-    Arc::new(JoinsInMemory::new(config.gateway.ladder(), strangers_max))
+    let joins = JoinsInMemory::new(config.gateway.ladder(), strangers_max);
+    Arc::new(joins.tallying(Arc::clone(clock)))
 }
 
 fn joins_in_redis(config: &Config, redis: &Settings) -> Result<Arc<dyn Joins>, StartError> {

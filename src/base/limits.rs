@@ -85,6 +85,19 @@ pub const SELLER_PAUSE_MS: u64 = 5_000;
 pub const SELLER_TURNS_MAX: std::ops::RangeInclusive<u32> = 1..=100;
 /// Body of a form on our own pages.
 pub const FORM_BYTES_MAX: usize = 8_192;
+/// Counts of joins by network and minute that one show has at a time; what comes from further networks is
+/// counted together. Some two megabytes in Redis, and more networks than a /16 has.
+pub const JOINED_NETWORKS_MAX: usize = 20_000;
+/// Networks that an event names of a minute: those from which most have joined.
+pub const JOINS_TOLD_MAX: usize = 100;
+/// Counts that are read, or let go of, with one call.
+pub const JOINED_PAGE: usize = 500;
+/// How often somebody looks whether a minute's joins can be told.
+pub const TALLY_EVERY_MS: u64 = 5_000;
+/// Windows of joins in one answer: half a day of them.
+pub const JOINS_PAGE_MAX: usize = 144;
+/// Networks of a window in one answer.
+pub const JOINS_SHOWN_MAX: usize = 20;
 /// Deadline of counting a join in Redis; later, this process counts by itself.
 pub const JOIN_LIMIT_DEADLINE_MS: u64 = 400;
 /// Partitions of the event log.

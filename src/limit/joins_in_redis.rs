@@ -15,16 +15,24 @@ use async_trait::async_trait;
 use redis::Value;
 
 use crate::base::ids::{ShowId, hex};
-use crate::base::limits::{BATCHED_SHOWS_MAX, JOIN_LIMIT_DEADLINE_MS};
+use crate::base::limits::{
+    BATCHED_SHOWS_MAX, JOIN_LIMIT_DEADLINE_MS, JOINED_NETWORKS_MAX, JOINED_PAGE,
+};
+use crate::base::time::Timestamp;
 use crate::batch::{Ask, Batch, Failure};
 use crate::driver::redis::{Input, Redis, RedisError, Script, Settings};
 use crate::limit::gcra::{Entry, Ladder, Rate};
 use crate::limit::joins_in_memory::JoinsInMemory;
-use crate::limit::{Joiner, Joins, Showing};
+use crate::limit::prefix::Network;
+use crate::limit::tally::{Counted, MINUTE_MS, of_counts};
+use crate::limit::{Joiner, Joins, Showing, Silence};
 use crate::telemetry::metrics;
 
 /// The script's text.
-pub const TEXT: &str = include_str!("../../lua/limit/join.lua");
+pub const TEXT: &str = concat!(
+    include_str!("../../lua/part/tally.lua"),
+    include_str!("../../lua/limit/join.lua")
+);
 /// The line with which it asks the server for the time.
 const SERVERS_CLOCK: &str = "local now = time[1] * 1000000 + time[2]\n";
 /// What stands there on a test's clock.
@@ -54,6 +62,7 @@ struct Server {
     redis: Redis,
     script: Script,
     rates: Vec<Vec<u8>>,
+    clock: CountingClock,
 }
 
 /// Why the server does not count a join.
@@ -113,6 +122,7 @@ impl JoinsInRedis {
                 redis: Redis::open(settings)?,
                 script: Script::new(&text),
                 rates: rates.flat_map(words).collect(),
+                clock,
             }),
             shows: Mutex::default(),
             own: JoinsInMemory::new(ladder, strangers_max),
@@ -153,9 +163,10 @@ impl Server {
     }
 
     fn input(&self, show: &ShowId, joiners: &[Joiner]) -> Input {
-        let key = |what: &dyn std::fmt::Display| format!("catraca:{{{show}}}:limit:{what}");
-        let mut keys = vec![key(&"all")];
+        let key = |what: &dyn std::fmt::Display| key(show, what);
+        let mut keys = vec![key(&"all"), key(&JOINED)];
         let mut args = self.rates.clone();
+        args.push(JOINED_NETWORKS_MAX.to_string().into_bytes());
         for joiner in joiners {
             let prefixes = joiner.from.all();
             keys.extend(prefixes.iter().map(|prefix| key(prefix)));
@@ -164,12 +175,60 @@ impl Server {
             args.push(prefixes.len().to_string().into_bytes());
             args.push(word(joiner.shows).into());
             args.push(ttl_ms.to_string().into_bytes());
+            args.push(joiner.from.network().0.into_bytes());
             if let Some(proof) = once {
                 keys.push(key(&format_args!("proof:{}", hex(&proof.id))));
             }
         }
         Input { keys, args }
     }
+
+    /// The server's time: whatever minute it is in, it adds to none before.
+    async fn now(&self, show: &ShowId) -> Result<Timestamp, Silence> {
+        let key = key(show, &"all");
+        let us: i64 = match self.clock {
+            CountingClock::Server => {
+                let (s, us): (i64, i64) = self.tell(&key, &redis::cmd("TIME")).await?;
+                s * 1_000_000 + us
+            }
+            CountingClock::Key => {
+                let clock = format!("{key}:clock");
+                self.tell(&key, redis::cmd("GET").arg(clock)).await?
+            }
+        };
+        Ok(Timestamp::from_unix_ms(us / 1_000))
+    }
+
+    async fn tell<T: redis::FromRedisValue>(
+        &self,
+        key: &str,
+        command: &redis::Cmd,
+    ) -> Result<T, Silence> {
+        let told = self.redis.command(key, command).await;
+        let told = told.map_err(|error| Silence(error.into()))?;
+        redis::from_redis_value(told).map_err(|error| Silence(error.into()))
+    }
+}
+
+/// The last part of the name of the key with joins by minute and network.
+const JOINED: &str = "joined";
+
+fn key(show: &ShowId, what: &dyn std::fmt::Display) -> String {
+    format!("catraca:{{{show}}}:limit:{what}")
+}
+
+/// A member of that key: the minute since 1970, and a network.
+fn read_member(member: &str) -> Result<(Timestamp, Network), Silence> {
+    let (minute, network) = member.split_once(' ').unwrap_or_default();
+    let foreign = |_| Silence(anyhow::anyhow!("{member:?} is no minute with a network"));
+    let minute: i64 = minute.parse().map_err(foreign)?;
+    let minute = Timestamp::from_unix_ms(minute.saturating_mul(MINUTE_MS.cast_signed()));
+    Ok((minute, Network(network.to_owned())))
+}
+
+fn write_member(minute: Timestamp, network: &Network) -> String {
+    let since = minute.as_millis() / MINUTE_MS.cast_signed();
+    format!("{since} {}", network.0)
 }
 
 #[async_trait]
@@ -186,6 +245,46 @@ impl Joins for JoinsInRedis {
         }
         metrics::joins_counted_alone();
         self.own.ask(show, joiner).await
+    }
+
+    async fn closed(&self, show: &ShowId) -> Result<Vec<Counted>, Silence> {
+        let (server, key) = (&self.server, key(show, &JOINED));
+        let now = server.now(show).await?;
+        // What is in the key during the whole scan comes with it at least once, and a minute that is over
+        // changes no more.
+        let mut counts = BTreeMap::new();
+        let mut cursor = 0_u64;
+        loop {
+            let mut scan = redis::cmd("ZSCAN");
+            scan.arg(&key).arg(cursor).arg("COUNT").arg(JOINED_PAGE);
+            let (next, page): (u64, Vec<(String, u64)>) = server.tell(&key, &scan).await?;
+            for (member, joins) in page {
+                counts.insert(read_member(&member)?, joins);
+            }
+            cursor = next;
+            if cursor == 0 {
+                break;
+            }
+        }
+        let counts = counts.into_iter();
+        Ok(of_counts(
+            now,
+            counts.map(|((minute, network), joins)| (minute, network, joins)),
+        ))
+    }
+
+    async fn forget(&self, show: &ShowId, counted: &Counted) -> Result<(), Silence> {
+        let key = key(show, &JOINED);
+        let networks: Vec<&Network> = counted.networks.keys().collect();
+        for page in networks.chunks(JOINED_PAGE) {
+            let mut gone = redis::cmd("ZREM");
+            gone.arg(&key);
+            for network in page {
+                gone.arg(write_member(counted.minute, network));
+            }
+            self.server.tell::<u64>(&key, &gone).await?;
+        }
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@
 //! is had for the asking: so an IPv6 address counts in all three, and a wider one may do more.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// How many prefixes an address has at most.
 pub const PREFIXES_MAX: usize = 3;
@@ -24,6 +24,17 @@ pub enum Prefixes {
     One([Prefix; 1]),
     /// IPv6.
     Three([Prefix; PREFIXES_MAX]),
+}
+
+/// A network as operators know it: `203.0.113.0/24`, `2001:db8:1::/48`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Network(pub String);
+
+impl Network {
+    /// All that are not named.
+    pub const fn rest() -> Self {
+        Self(String::new())
+    }
 }
 
 impl Prefixes {
@@ -47,6 +58,19 @@ impl Prefixes {
             Self::One(one) => one,
             Self::Three(three) => three,
         }
+    }
+
+    /// The network that joins are told by: wide enough to be nobody's in particular.
+    pub fn network(&self) -> Network {
+        Network(match self {
+            Self::One([Prefix { bits, .. }]) => {
+                let [.., a, b, c, _] = bits.to_be_bytes();
+                format!("{}/24", Ipv4Addr::new(a, b, c, 0))
+            }
+            Self::Three([.., widest]) => {
+                format!("{}/{}", Ipv6Addr::from(widest.bits), widest.length)
+            }
+        })
     }
 
     /// The narrowest.
@@ -96,6 +120,19 @@ mod tests {
                 .filter(|prefix| others.contains(prefix))
                 .count();
             assert_eq!(same, shared, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn a_network_is_wider_than_a_customer() {
+        for (address, network) in [
+            ("203.0.113.77", "203.0.113.0/24"),
+            ("::ffff:203.0.113.77", "203.0.113.0/24"),
+            ("2001:db8:1:203::1", "2001:db8:1::/48"),
+            ("::1.2.3.4", "::/48"),
+        ] {
+            let prefixes = Prefixes::of(address.parse().unwrap());
+            assert_eq!(prefixes.network().0, network, "{address}");
         }
     }
 

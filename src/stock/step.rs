@@ -254,8 +254,8 @@ fn show_of(delivery: &Delivery) -> Option<ShowId> {
         | Event::OrderDeclined(order)
         | Event::OrderCancelled(order)
         | Event::OrderRefunded(order) => Some(order.event.id),
-        // Our own: they are what a count said, no reason to count.
-        Event::StockChanged(_) | Event::ShowSoldOut(_) => None,
+        // Our own are what a count said, no reason to count; and nobody has a seat by joining.
+        Event::StockChanged(_) | Event::ShowSoldOut(_) | Event::JoinsCounted(_) => None,
     }
 }
 

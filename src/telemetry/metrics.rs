@@ -190,6 +190,17 @@ pub fn late_sale(kind: &'static str) {
     counter!("catraca_late_sales_total", "kind" => kind).increment(1);
 }
 
+/// `catraca_late_joins_total`: joins that were told after their five minutes were closed.
+pub fn late_joins(joins: u64) {
+    counter!("catraca_late_joins_total").increment(joins);
+}
+
+/// `catraca_joins_told_total{outcome}`: joins by what became of their minute: told in an event, or overtaken
+/// by a later minute, and in none.
+pub fn joins_told(outcome: &'static str, joins: u64) {
+    counter!("catraca_joins_told_total", "outcome" => outcome).increment(joins);
+}
+
 /// `catraca_smtp_mails_total{outcome}`: mails handed to the SMTP provider by what came of it: taken,
 /// permanent, transient, throttled, away.
 pub fn smtp_mail(outcome: &'static str) {

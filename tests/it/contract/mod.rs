@@ -57,4 +57,5 @@ mod shop;
 mod shop_home;
 mod smtp;
 mod stock;
+mod tally;
 mod thin;
