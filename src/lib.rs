@@ -25,6 +25,7 @@ pub mod stock; // what is left
 pub mod search; // what listings show of it
 pub mod analytics; // how it sells
 pub mod thin; // what others may know of it
+pub mod tally; // how many joined, told
 
 pub mod journey; // where did my order stop?
 pub mod admin; // the operators' door

@@ -1,80 +1,74 @@
 -- limit/join: counts joins of one show, and says what becomes of each. Only those that pass are counted.
 -- Same as: limit::gcra::decide
--- KEYS: 1 show, 2.. of each join: its prefixes from the narrowest on and the wait or proof that it shows
--- ARGV: 1, 2 the show's interval and tolerance; 3..20 those of the three prefixes: free, wait and far each;
---       21.. of each join: how many prefixes it has; nothing, claim, wait or proof; how long that is remembered
--- OUT:  (word, first, second) a join; the words: 'pass' left, 0 | 'prove' 0, 0 | 'challenge' wait, used |
---       'too_many' wait, 0 | 'busy' wait, 0 | 'spent' 0, 0. Times are microseconds
+-- PARTS: counts, tally
+-- KEYS: 1 joined, 2 show, 3.. of each join: its prefixes from the narrowest on and the wait or proof it shows
+-- ARGV: 1, 2 the show's interval and tolerance; 3..20 those of the three prefixes: free, wait and far each; 21 counts
+--       in `joined` at most; 22.. of each join: prefixes; nothing, claim, wait or proof; its ttl; its network
+-- OUT:  of each join: how many more would pass, where it passes; else {'prove', 0, 0} | {'challenge', wait, used} |
+--       {'too_many', wait, 0} | {'busy', wait, 0} | {'spent', 0, 0}. Times are microseconds
 
 -- read
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local held, counts = redis.call('MGET', unpack(KEYS)), {}
-for k, key in ipairs(KEYS) do
-  local free, wait, far = string.match(held[k] or '', '^(%d+) (%d+) (%d+)$')
-  counts[key] = counts[key] or
-    { free = tonumber(free or 0), wait = tonumber(wait or 0), far = tonumber(far or 0), is_held = held[k] }
-end
-local show, rates = counts[KEYS[1]], {}
+local max, min, floor, rates, keys = math.max, math.min, math.floor, {}, { unpack(KEYS, 2) }
 for i = 1, 20 do rates[i] = tonumber(ARGV[i]) end
+local counts = read_counts(keys, now, rates)
+local free, wait, far, changed = counts.free, counts.wait, counts.far, counts.changed
+local tallied, show = read_tally(KEYS[1]), count_at(counts, keys[1], 0)
 
 -- One more: the count after it, and for how long it would not fit.
 local function add(count, i)
-  local after = math.max(count, now) + rates[i]
-  return after, math.max(0, after - now - rates[i + 1])
+  local after = max(count, now) + rates[i]
+  return after, max(0, after - now - rates[i + 1])
 end
 
 -- decide: each join sees what those before it have left
-local out, spent, key = {}, {}, 2
-for a = 21, #ARGV, 3 do
-  local prefixes, shows, ttl_ms = tonumber(ARGV[a]), ARGV[a + 1], tonumber(ARGV[a + 2])
-  local all, busy = add(show.far, 1)
-  local after, over, used, left = {}, { free = 0, wait = 0, far = 0 }, 0, nil
+local out, spent, joined, key = {}, {}, {}, 2
+local after_free, after_wait, after_far = {}, {}, {} -- by prefix
+for a = 22, #ARGV, 4 do
+  local prefixes, shows, ttl_ms, network = tonumber(ARGV[a]), unpack(ARGV, a + 1, a + 3)
+  local all, busy = add(far[show], 1)
+  local over_free, over_wait, over_far, used, left, over = 0, 0, 0, 0, nil, nil
   for p = 1, prefixes do
-    local count, too_early = counts[KEYS[key + p - 1]], nil
-    after[p] = {}
-    for r, rung in ipairs({ 'free', 'wait', 'far' }) do
-      after[p][rung], too_early = add(count[rung], 6 * p + 2 * r - 5)
-      over[rung] = math.max(over[rung], too_early)
-    end
-    local full = math.floor(math.max(0, count.far - now) * 1000 / math.max(1, rates[6 * p + 2]))
-    used = math.max(used, math.min(1000, full))
+    local c = count_at(counts, keys[key + p - 1], p)
+    after_free[p], over = add(free[c], 6 * p - 3)
+    over_free = max(over_free, over)
+    after_wait[p], over = add(wait[c], 6 * p - 1)
+    over_wait = max(over_wait, over)
+    after_far[p], over = add(far[c], 6 * p + 1)
+    over_far = max(over_far, over)
+    used = max(used, min(1000, floor(max(0, far[c] - now) * 1000 / max(1, rates[6 * p + 2]))))
   end
-  local proof = (shows == 'wait' or shows == 'proof') and KEYS[key + prefixes]
-  local word, first, second = 'pass', 0, 0
-  if proof and (counts[proof].is_held or spent[proof]) then
-    word = 'spent'
+  local proof = (shows == 'wait' or shows == 'proof') and keys[key + prefixes]
+  local refused
+  if proof and (is_spent(counts, proof) or spent[proof]) then
+    refused = { 'spent', 0, 0 }
   elseif 0 < busy then
-    word, first = 'busy', busy
-  elseif 0 < over.far then
-    word, first = 'too_many', over.far
+    refused = { 'busy', busy, 0 }
+  elseif 0 < over_far then
+    refused = { 'too_many', over_far, 0 }
   elseif shows == 'claim' then
-    word = 'prove'
-  elseif 0 < over.free and (shows == 'nothing' or shows == 'wait' and 0 < over.wait) then
-    word, first, second = 'challenge', shows == 'wait' and over.wait or over.free, used
+    refused = { 'prove', 0, 0 }
+  elseif 0 < over_free and (shows == 'nothing' or shows == 'wait' and 0 < over_wait) then
+    refused = { 'challenge', shows == 'wait' and over_wait or over_free, used }
   else
-    show.far, show.is_changed = all, true
-    local fills = over.free == 0 and 'free' or shows == 'wait' and 'wait'
+    far[show], changed[show] = all, true
     for p = 1, prefixes do
-      local count = counts[KEYS[key + p - 1]]
-      count.far, count.is_changed = after[p].far, true
-      if fills then count[fills] = after[p][fills] end
-      local fit = math.floor(math.max(0, rates[6 * p - 2] - math.max(0, count.free - now)) / rates[6 * p - 3])
-      left = math.min(left or fit, fit)
+      local c = count_at(counts, keys[key + p - 1], p)
+      far[c], changed[c] = after_far[p], true
+      if over_free == 0 then free[c] = after_free[p] elseif shows == 'wait' then wait[c] = after_wait[p] end
+      local fit = floor(max(0, rates[6 * p - 2] - max(0, free[c] - now)) / rates[6 * p - 3])
+      left = min(left or fit, fit)
     end
-    first = left
+    joined[network] = (joined[network] or 0) + 1
     if proof then spent[proof] = ttl_ms end
   end
-  out[#out + 1], out[#out + 2], out[#out + 3] = word, first, second
+  out[#out + 1] = refused or left
   key = key + prefixes + (proof and 1 or 0)
 end
 
--- write: a count goes when it is empty
-for k, count in pairs(counts) do
-  if count.is_changed then
-    local ttl_ms = math.ceil((math.max(count.free, count.wait, count.far) - now) / 1000)
-    redis.call('SET', k, string.format('%.0f %.0f %.0f', count.free, count.wait, count.far), 'PX', math.max(1, ttl_ms))
-  end
-end
+-- write: what passed is told by somebody when its minute is over
+write_counts(counts, keys)
 for proof, ttl_ms in pairs(spent) do redis.call('SET', proof, '1', 'PX', ttl_ms) end
+write_tally(KEYS[1], tallied, now, joined, tonumber(ARGV[21]))
 return out

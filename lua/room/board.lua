@@ -32,7 +32,7 @@ if 0 < empty then
 end
 
 -- write: the clock only; an HDEL first, so that the board works in a full Redis
-redis.call('HDEL', KEYS[1], 'last_ms')
+redis.call('HDEL', KEYS[1], 'nothing')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
 return { 'board', now, redis.call('GET', KEYS[2]) + 0,
   redis.call('ZCARD', KEYS[3]) + redis.call('ZCARD', KEYS[4]), redis.call('ZCARD', KEYS[5]),

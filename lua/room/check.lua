@@ -21,6 +21,6 @@ for i = 1, #ARGV do
 end
 
 -- write: the clock only; an HDEL first, so that the gate works in a full Redis
-redis.call('HDEL', KEYS[1], 'last_ms')
+redis.call('HDEL', KEYS[1], 'nothing')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
 return out

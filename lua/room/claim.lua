@@ -1,6 +1,6 @@
 -- room/claim: called fans show up. The first claim starts the admission; later than the slot: next.
 -- Same as: room::model::claim::claim
--- PARTS: ledger
+-- PARTS: may, ledger
 -- KEYS: 1 room, 2 queue, 3 returned, 4 standby, 5 admissions, 6 claimed, 7 ledger
 -- ARGV: 1.. the fans
 -- OUT:  {'claimed', (word, value) a fan} | {'unfenced'}; the words:
@@ -49,7 +49,8 @@ for _, fan in ipairs(ARGV) do
 end
 
 -- write: an HDEL first, so that claiming works in a full Redis
-redis.call('HDEL', KEYS[1], 'last_ms')
+must_be_allowed(KEYS[1], 'HSET', 'ZREM', 'ZADD', 'XADD')
+redis.call('HDEL', KEYS[1], 'nothing')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told, 'ledger_seq', ledger.seq + #changes)
 for _, change in ipairs(changes) do
   local fan, what, place, until_ms = unpack(change)

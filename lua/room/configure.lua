@@ -20,14 +20,14 @@ local verb, to = tonumber(ARGV[2]), ARGV[3]
 local says_verb = is_news and verb and tonumber(room[6]) < verb
 
 -- write: an HDEL first, so that the operator can act in a full Redis
-redis.call('HDEL', KEYS[1], 'last_ms')
+redis.call('HDEL', KEYS[1], 'nothing')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
 if not is_news then return { 'before' } end
-redis.call('HSET', KEYS[1], 'version', ARGV[1], unpack(ARGV, 6))
 if tonumber(room[5]) ~= tonumber(ARGV[4]) then
   redis.call('DEL', KEYS[2])
   redis.call('HSET', KEYS[2], now, 'burned')
 end
+redis.call('HSET', KEYS[1], 'version', ARGV[1], unpack(ARGV, 6))
 if says_verb then
   local is = { state = room[7], sold_out_at = tonumber(room[8]), stock_version = tonumber(room[9]),
     overruled_stock = tonumber(room[10]), open_since = tonumber(room[11]), serving = tonumber(room[12]),

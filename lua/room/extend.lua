@@ -1,6 +1,6 @@
 -- room/extend: prolongs a live admission, within bounds; never shortens it.
 -- Same as: room::model::claim::extend
--- PARTS: ledger
+-- PARTS: may, ledger
 -- KEYS: 1 room, 2 standby, 3 admissions, 4 ledger
 -- ARGV: 1 fan, 2 until
 -- OUT:  {'until', until} | {'not_live'} | {'unfenced'}
@@ -19,7 +19,8 @@ local is_live = before and now < before and not redis.call('ZSCORE', KEYS[2], fa
 local until_ms = math.min(tonumber(ARGV[2]), now + room[4])
 
 -- write: an HDEL first, so that extending works in a full Redis
-redis.call('HDEL', KEYS[1], 'last_ms')
+must_be_allowed(KEYS[1], 'HSET', 'ZADD', 'XADD')
+redis.call('HDEL', KEYS[1], 'nothing')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
 if not is_live then return { 'not_live' } end
 if until_ms <= before then return { 'until', before } end

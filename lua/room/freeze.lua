@@ -17,7 +17,7 @@ local size, issued = tonumber(room[4]), redis.call('GET', KEYS[2]) + 0
 local is_due = not size and room[5] == '1'
 
 -- write: an HDEL first, so that a show can open in a full Redis
-redis.call('HDEL', KEYS[1], 'last_ms')
+redis.call('HDEL', KEYS[1], 'nothing')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
 if is_due then
   size = math.min(issued, tonumber(ARGV[1]))

@@ -1,5 +1,6 @@
 -- room/join: fans take numbers. Asking again gives the same number.
 -- Same as: room::model::join::join
+-- PARTS: may
 -- KEYS: 1 room, 2 seq, 3 queue, 4 returned, 5 standby, 6 admissions
 -- ARGV: 1 a letter a fan: k = the room may know them, m = minted by this request; 2.. the fans
 -- OUT:  {'joined', (word, value) a fan} | {'unfenced'}; the words:
@@ -62,7 +63,7 @@ for i = 2, #ARGV do
 end
 
 -- write: in a full Redis nobody joins, but who has joined is answered
-if #new == 0 then redis.call('HDEL', KEYS[1], 'last_ms') end
+if #new == 0 then redis.call('HDEL', KEYS[1], 'nothing') else must_be_allowed(KEYS[3], 'INCRBY', 'ZADD') end
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
 if #new == 0 then return out end
 redis.call('INCRBY', KEYS[2], #new)

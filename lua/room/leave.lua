@@ -1,6 +1,6 @@
 -- room/leave: a fan gives up place or admission. Asking again changes nothing.
 -- Same as: room::model::claim::leave
--- PARTS: ledger
+-- PARTS: may, ledger
 -- KEYS: 1 room, 2 queue, 3 returned, 4 standby, 5 admissions, 6 claimed, 7 ledger
 -- ARGV: 1 fan
 -- OUT:  {'now'} | {'before'} | {'unknown'} | {'unfenced'}
@@ -19,7 +19,8 @@ local is_known = until_ms or redis.call('ZSCORE', KEYS[2], fan) or redis.call('Z
 local is_over = until_ms and (until_ms < 0 or until_ms <= now and not redis.call('ZSCORE', KEYS[4], fan))
 
 -- write: an HDEL first, so that the turn can end in a full Redis
-redis.call('HDEL', KEYS[1], 'last_ms')
+must_be_allowed(KEYS[1], 'HSET', 'ZREM', 'ZADD', 'XADD')
+redis.call('HDEL', KEYS[1], 'nothing')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
 if not is_known then return { 'unknown' } end
 if is_over then return { 'before' } end

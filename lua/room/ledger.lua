@@ -18,6 +18,6 @@ end
 for i, entry in ipairs(entries) do out[i + 1] = entry[2] end
 
 -- write: the clock only; an HDEL first, so that the ledger can be copied in a full Redis
-redis.call('HDEL', KEYS[1], 'last_ms')
+redis.call('HDEL', KEYS[1], 'nothing')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
 return out

@@ -22,7 +22,7 @@ local seen = is_mending and tonumber(room[6]) or generation
 local is_later = seen_edition < asked_edition
   or seen_edition == asked_edition and (seen < asked or is_mending and seen == asked)
 if not is_later then
-  redis.call('HDEL', KEYS[1], 'last_ms')
+  redis.call('HDEL', KEYS[1], 'nothing')
   redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
   return { 'stale' }
 end

@@ -19,7 +19,7 @@ local generation = tonumber(ARGV[1])
 -- refuse: a mender that slept, or a second loss; but an answer may have been lost
 if room[1] ~= replid or tonumber(room[5]) ~= generation then
   if room[2] then
-    redis.call('HDEL', KEYS[1], 'last_ms')
+    redis.call('HDEL', KEYS[1], 'nothing')
     redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
   end
   local is_done = room[6] == replid and tonumber(room[7]) == generation

@@ -16,7 +16,7 @@ local now = math.max(told + (tonumber(room[3]) or 0), tonumber(room[2]) or 0)
 -- refuse: a mender that slept, or a second loss
 if room[1] ~= replid or tonumber(room[4]) ~= tonumber(ARGV[1]) then
   if room[2] then
-    redis.call('HDEL', KEYS[1], 'last_ms')
+    redis.call('HDEL', KEYS[1], 'nothing')
     redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
   end
   return { 'stale' }

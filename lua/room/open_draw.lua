@@ -25,7 +25,7 @@ if tonumber(room[6]) == tonumber(ARGV[1]) then
 end
 
 -- write: an HDEL first, so that a show can open in a full Redis
-redis.call('HDEL', KEYS[1], 'last_ms')
+redis.call('HDEL', KEYS[1], 'nothing')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
 if word ~= 'now' then return { word } end
 is.is_drawn = true

@@ -1,6 +1,6 @@
 -- room/restore: fans whom the room has forgotten show their passes and stand where they stood.
 -- Same as: room::model::restore::restore
--- PARTS: ledger
+-- PARTS: may, ledger
 -- KEYS: 1 room, 2 queue, 3 returned, 4 standby, 5 admissions, 6 claimed, 7 ledger, 8 seq
 -- ARGV: fan, number, edition, generation, place in the draw or ''; five a fan
 -- OUT:  {'restored', (word, value) a fan} | {'unfenced'}; the words: 'void' | 'ahead' | 'placeless' |
@@ -18,7 +18,7 @@ local told = time[1] * 1000 + math.floor(time[2] / 1000)
 local now = math.max(told + room[3], tonumber(room[2]))
 local ledger, issued = open_ledger(KEYS[7], { unpack(room, 5, 8) }, KEYS[6]), redis.call('GET', KEYS[8]) + 0
 local edition, generation, serving = room[9] + 0, ledger.generation, ledger.serving
-local found, fans, gaps, sets = {}, {}, {}, {}
+local found, fans, gaps, sets, text = {}, {}, {}, {}, {}
 for i = 1, #ARGV, 5 do found[#found + 1] = ARGV[i] end
 for k = 2, 5 do sets[k] = ARGV[1] and redis.call('ZMSCORE', KEYS[k], unpack(found)) end
 for i, fan in ipairs(found) do
@@ -63,9 +63,9 @@ for i = 1, #ARGV, 5 do
 end
 
 -- write: in a full Redis nobody comes back, but who is there is answered
-local text = {}
+must_be_allowed(KEYS[1], 'HSET', 'ZREM', 'ZADD', 'XADD')
 for i, gap in ipairs(gaps) do text[i] = string.format('%.0f %.0f %.0f', unpack(gap)) end
-if #back == 0 then redis.call('HDEL', KEYS[1], 'last_ms') end
+if #back == 0 then redis.call('HDEL', KEYS[1], 'nothing') end
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told, 'ledger_seq', ledger.seq + #changes,
   'gaps', table.concat(text, ','))
 for _, put in ipairs(back) do redis.call('ZADD', KEYS[put[1]], put[2], put[3]) end

@@ -1,6 +1,6 @@
 -- room/revoke: the operator ends admissions; the fans are next in line again, or out.
 -- Same as: room::model::claim::revoke
--- PARTS: ledger
+-- PARTS: may, ledger
 -- KEYS: 1 room, 2 queue, 3 returned, 4 standby, 5 admissions, 6 claimed, 7 ledger
 -- ARGV: 1 'returned' or 'out', 2.. the fans
 -- OUT:  {'revoked', word a fan} | {'unfenced'}; the words: 'now' | 'before' | 'unknown'
@@ -34,7 +34,8 @@ for i = 2, #ARGV do
 end
 
 -- write: an HDEL first, so that revoking works in a full Redis
-redis.call('HDEL', KEYS[1], 'last_ms')
+must_be_allowed(KEYS[1], 'HSET', 'ZREM', 'ZADD', 'XADD')
+redis.call('HDEL', KEYS[1], 'nothing')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
 for _, ending in ipairs(ends) do
   local fan, place = ending[1], ending[2]

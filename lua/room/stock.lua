@@ -21,7 +21,7 @@ local is_sold_out = is_news and room[6] == 'open' and tonumber(ARGV[2]) == 0
   and tonumber(ARGV[3]) == 0 and (not overruled or overruled < version)
 
 -- write: an HDEL first, so that the news arrives in a full Redis
-redis.call('HDEL', KEYS[1], 'last_ms')
+redis.call('HDEL', KEYS[1], 'nothing')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
 if not is_news then return { 'done' } end
 redis.call('HSET', KEYS[1], 'stock_version', ARGV[1], 'stock_free', ARGV[2], 'stock_held', ARGV[3],

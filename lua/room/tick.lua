@@ -1,6 +1,6 @@
 -- room/tick: one step of an admitter. It takes the lease, passes the hours, calls the next fans.
 -- Same as: room::model::tick::tick
--- PARTS: enter, hours, quota, next, ledger
+-- PARTS: enter, hours, quota, next, may, ledger
 -- KEYS: 1 room, 2 seq, 3 queue, 4 returned, 5 standby, 6 admissions, 7 quota, 8 ledger, 9 seen
 -- ARGV: 1 holder, 2 calls at most, 3 lease_ttl_ms, 4 longest lease that binds, 5 uncopied entries at most,
 --       6 thousandths of seats that a fan takes; as measured: 7 pace_milli, 8 spread_milli,
@@ -40,7 +40,7 @@ local gone = redis.call('ZCOUNT', KEYS[9], '-inf', '(' .. string.format('%.0f', 
 
 -- refuse
 if room[4] ~= ARGV[1] and now < is.lease_until and is.lease_until <= now + ARGV[4] then
-  redis.call('HDEL', KEYS[1], 'last_ms')
+  redis.call('HDEL', KEYS[1], 'nothing')
   redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
   return { 'follower', room[4] }
 end
@@ -73,8 +73,10 @@ local why = stopped or asked <= count and 'enough' or waiting == 0 and 'empty' o
   or capacity_left <= count and 'capacity' or stock_left <= count and 'stock' or 'looked'
 
 -- write: an HDEL first, so that calling works in a full Redis
-redis.call('HDEL', KEYS[1], 'last_ms')
+must_be_allowed(KEYS[1], 'HINCRBY', 'ZREMRANGEBYRANK', 'ZREM', 'ZADD', 'XADD', 'HSET')
+redis.call('HDEL', KEYS[1], 'nothing')
 if 0 < #quota.stale then redis.call('HDEL', KEYS[7], unpack(quota.stale)) end
+if 0 < count then spend_quota(KEYS[7], quota, is.window_ms, now, count) end
 if 0 < gone then redis.call('ZREMRANGEBYRANK', KEYS[9], 0, math.min(gone, looked_at) - 1) end
 if room[4] ~= ARGV[1] then is.token = is.token + 1 end
 ledger.token, ledger.serving = is.token, is.serving
@@ -94,7 +96,6 @@ local function put(change, fans, from, until_ms, ...)
   uncopied = uncopied + 1
 end
 local until_ms = now + is.claim_ms
-if 0 < count then spend_quota(KEYS[7], quota, is.window_ms, now, count) end
 put('called', taken.called, taken.from, until_ms, 'until', until_ms, 'rate', is.rate, 'window_ms', is.window_ms,
   'capacity', is.capacity, 'live', live, 'waiting', waiting, 'why', why)
 put('absent', taken.absent, taken.absent_from, now)

@@ -20,7 +20,7 @@ for i, number in ipairs(ARGV[1] and redis.call('ZMSCORE', KEYS[2], unpack(ARGV))
 end
 
 -- write: an HDEL first, so that nobody becomes absent in a full Redis
-redis.call('HDEL', KEYS[1], 'last_ms')
+redis.call('HDEL', KEYS[1], 'nothing')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
 if 0 < #scores then redis.call('ZADD', KEYS[3], unpack(scores)) end
 return out

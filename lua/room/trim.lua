@@ -15,7 +15,7 @@ local now = math.max(told + room[3], tonumber(room[2]))
 local last = room[4] + 0
 
 -- write: an HDEL first, so that a full Redis can be relieved
-redis.call('HDEL', KEYS[1], 'last_ms')
+redis.call('HDEL', KEYS[1], 'nothing')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
 trim(KEYS[2], last, ARGV[1])
 return { 'done' }

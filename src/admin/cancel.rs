@@ -1,7 +1,6 @@
 //! The end of a show before its time: an act that nothing undoes.
 
 use axum::Extension;
-use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
@@ -9,7 +8,7 @@ use http::StatusCode;
 use crate::admin::Admin;
 use crate::admin::access::{Operator, Role};
 use crate::admin::shows::{answer, change, no_such_show, parse, show_id};
-use crate::http::extract::Path;
+use crate::http::extract::{Path, Whole};
 use crate::http::problem::Problem;
 
 /// `POST /admin/v1/shows/{show}/cancel` with `{"show": "…"}`, the show's id once more: closes the
@@ -22,7 +21,7 @@ pub async fn cancel(
     State(admin): State<Admin>,
     Path(show): Path<String>,
     Extension(operator): Extension<Operator>,
-    body: Bytes,
+    Whole(body): Whole,
 ) -> Result<Response, Problem> {
     operator.must_be(Role::Admin)?;
     let id = show_id(&show)?;

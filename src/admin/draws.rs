@@ -1,7 +1,6 @@
 //! Draws as operators see them, and the one act there is: to enter the beacon's value.
 
 use axum::Extension;
-use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 use crate::admin::Admin;
 use crate::admin::access::{Operator, Role};
 use crate::admin::shows::{answer, change, no_such_show, parse, refused, show_id};
-use crate::http::extract::Path;
+use crate::http::extract::{Path, Whole};
 use crate::http::problem::Problem;
 use crate::show::draw::{Draw, Entered, check_line};
 
@@ -24,7 +23,7 @@ pub async fn beacon(
     State(admin): State<Admin>,
     Path(show): Path<String>,
     Extension(operator): Extension<Operator>,
-    body: Bytes,
+    Whole(body): Whole,
 ) -> Result<Response, Problem> {
     operator.must_be(Role::Operator)?;
     let id = show_id(&show)?;

@@ -37,6 +37,7 @@ pub fn router(health: Arc<Health>) -> Router {
         .route("/readyz", get(readyz)) // it can serve; names what it lacks
         .route("/metrics", get(metrics)) // Prometheus text
         .with_state(health)
+        .method_not_allowed_fallback(async || Problem::no_such_method())
         .fallback(not_found)
 }
 

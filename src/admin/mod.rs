@@ -16,6 +16,7 @@ pub mod shows;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::extract::DefaultBodyLimit;
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -24,7 +25,9 @@ use tokio::sync::Notify;
 
 use crate::admin::access::Access;
 use crate::admin::health::Health;
+use crate::base::limits::BODY_BYTES_MAX;
 use crate::base::time::Clock;
+use crate::http::layers::body_max;
 use crate::http::problem::Problem;
 use crate::room::Rooms;
 use crate::show::Store;
@@ -63,6 +66,11 @@ pub fn router(admin: Admin, others: Router) -> Router {
         .with_state(admin.clone())
         .merge(others)
         .method_not_allowed_fallback(no_such_method)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX)) // of bodies that do not say how long they are
+        .layer(middleware::from_fn_with_state(
+            BODY_BYTES_MAX as u64,
+            body_max,
+        ))
         .layer(middleware::from_fn_with_state(
             admin.access.clone(),
             access::require_token,
@@ -73,6 +81,7 @@ pub fn router(admin: Admin, others: Router) -> Router {
         .merge(guarded)
 }
 
+/// Every other method.
 async fn no_such_method() -> Problem {
     Problem::no_such_method()
 }

@@ -1,6 +1,5 @@
 //! The end of one fan's turn before its time.
 
-use axum::body::Bytes;
 use axum::extract::State;
 use axum::{Extension, Json};
 use serde::Deserialize;
@@ -10,7 +9,7 @@ use crate::admin::Admin;
 use crate::admin::access::{Operator, Role};
 use crate::admin::shows::{change, no_such_show, show_id};
 use crate::base::ids::FanId;
-use crate::http::extract::Path;
+use crate::http::extract::{Path, Whole};
 use crate::http::problem::Problem;
 use crate::room::model::command::{AfterRevoke, Revoked};
 
@@ -58,7 +57,7 @@ pub async fn revoke(
     State(admin): State<Admin>,
     Path(show): Path<String>,
     Extension(operator): Extension<Operator>,
-    body: Bytes,
+    Whole(body): Whole,
 ) -> Result<Json<Value>, Problem> {
     operator.must_be(Role::Operator)?;
     let id = show_id(&show)?;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
@@ -16,9 +15,8 @@ use crate::admin::Admin;
 use crate::admin::access::{Operator, Role};
 use crate::admin::draws;
 use crate::base::ids::ShowId;
-use crate::base::limits::BODY_BYTES_MAX;
 use crate::base::time::Timestamp;
-use crate::http::extract::Path;
+use crate::http::extract::{Path, Whole};
 use crate::http::problem::Problem;
 use crate::room::StoreError as RoomError;
 use crate::room::model::command::{Board, RoomState};
@@ -84,7 +82,7 @@ pub async fn put(
     Path(show): Path<String>,
     Extension(operator): Extension<Operator>,
     headers: HeaderMap,
-    body: Bytes,
+    Whole(body): Whole,
 ) -> Result<Response, Problem> {
     operator.must_be(Role::Admin)?;
     let id = show_id(&show)?;
@@ -122,7 +120,7 @@ pub async fn patch(
     Path(show): Path<String>,
     Extension(operator): Extension<Operator>,
     headers: HeaderMap,
-    body: Bytes,
+    Whole(body): Whole,
 ) -> Result<Response, Problem> {
     operator.must_be(Role::Operator)?;
     let id = show_id(&show)?;
@@ -294,12 +292,9 @@ fn refuse_draw(settings: &Settings, before: Option<&Show>) -> Result<(), Problem
     Err(refused(why))
 }
 
-pub(super) fn parse(body: &Bytes) -> Result<Document, Problem> {
-    let bad = || Problem::bad_request("bad-json", "The body must be one JSON object.");
-    if BODY_BYTES_MAX < body.len() {
-        return Err(bad());
-    }
-    serde_json::from_slice(body).map_err(|_| bad())
+pub(super) fn parse(body: &[u8]) -> Result<Document, Problem> {
+    serde_json::from_slice(body)
+        .map_err(|_| Problem::bad_request("bad-json", "The body must be one JSON object."))
 }
 
 fn settings_of(document: Document) -> Result<Settings, Problem> {

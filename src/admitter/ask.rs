@@ -71,6 +71,28 @@ impl Ask {
     }
 }
 
+/// A step that called so many and came to this place, in an open room with many in line.
+#[cfg(test)]
+pub fn step(count: u64, serving: u64, why: Why) -> Step {
+    use crate::base::ids::{FencingToken, Number, Place};
+    use crate::room::model::command::RoomState;
+    Step {
+        count,
+        serving: Place(serving),
+        token: FencingToken(1),
+        state: RoomState::Open,
+        why,
+        free_in_ms: None,
+        waiting: 1_000,
+        live: 0,
+        issued: Number(100_000),
+        ceiling: Number(1_000_000),
+        uncopied: 0,
+        opening: false,
+        draw: None,
+    }
+}
+
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
@@ -78,31 +100,11 @@ fn millis(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::ids::{FencingToken, Number, Place};
-    use crate::room::model::command::RoomState;
 
     const RATE: (u64, u64) = (30, 1_000);
 
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
-    }
-
-    fn step(count: u64, why: Why) -> Step {
-        Step {
-            count,
-            serving: Place(1),
-            token: FencingToken(1),
-            state: RoomState::Open,
-            why,
-            free_in_ms: None,
-            waiting: 1_000,
-            live: 0,
-            issued: Number(100_000),
-            ceiling: Number(1_000_000),
-            uncopied: 0,
-            opening: false,
-            draw: None,
-        }
     }
 
     #[test]
@@ -119,14 +121,14 @@ mod tests {
             let asked = debt.ask(RATE, ms(since_ms));
             assert_eq!(asked, Ask { want, due }, "{since_ms} ms");
         }
-        debt.after(Ask::of(3), &step(1, Why::Rate), 30);
+        debt.after(Ask::of(3), &step(1, 1, Why::Rate), 30);
         assert_eq!(debt.ask(RATE, ms(100)), Ask::of(5));
-        debt.after(Ask::of(5), &step(5, Why::Enough), 30);
+        debt.after(Ask::of(5), &step(5, 1, Why::Enough), 30);
         assert_eq!(debt.ask(RATE, ms(100)), Ask::of(3));
         // What was due and not asked for is not forgotten.
-        debt.after(Ask { want: 8, due: 12 }, &step(8, Why::Enough), 30);
+        debt.after(Ask { want: 8, due: 12 }, &step(8, 1, Why::Enough), 30);
         assert_eq!(debt.ask(RATE, ms(100)), Ask::of(7));
-        debt.after(Ask::of(7), &step(0, Why::Capacity), 30);
+        debt.after(Ask::of(7), &step(0, 1, Why::Capacity), 30);
         assert_eq!(debt.ask(RATE, ms(100)), Ask::of(3));
     }
 

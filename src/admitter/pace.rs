@@ -227,7 +227,7 @@ fn cause_of(why: Why, seen: Seen) -> Cause {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::ids::{FencingToken, Number};
+    use crate::admitter::ask::step;
 
     const SEEN: Seen = Seen {
         rate: 30,
@@ -235,24 +235,6 @@ mod tests {
         free: Some(100),
         sold: Some(0),
     };
-
-    fn step(count: u64, serving: u64, why: Why) -> Step {
-        Step {
-            count,
-            serving: Place(serving),
-            token: FencingToken(1),
-            state: RoomState::Open,
-            why,
-            free_in_ms: None,
-            waiting: 1_000,
-            live: 0,
-            issued: Number(100_000),
-            ceiling: Number(1_000_000),
-            uncopied: 0,
-            opening: false,
-            draw: None,
-        }
-    }
 
     fn at(ms: i64) -> Timestamp {
         Timestamp::from_unix_ms(ms)

@@ -1,4 +1,5 @@
-//! `GET /admin/v1/shows/{show}/sales?after=TIME`: what was sold, by minute.
+//! `GET /admin/v1/shows/{show}/sales?after=TIME`: what was sold, by minute. `…/joins?after=TIME`: from where
+//! fans have joined, in five minutes.
 
 use std::sync::Arc;
 
@@ -7,24 +8,36 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
-use crate::analytics::store::{Minute, Store, Sum};
-use crate::analytics::window::LATENESS_MS;
+use crate::analytics::store::{Came, Joined, Minute, Store, Sum};
+use crate::analytics::window::{FIVE_MINUTES, LATENESS_MS};
 use crate::base::ids::ShowId;
 use crate::base::time::Timestamp;
 use crate::event::money::Money;
 use crate::http::extract::{Path, Query};
 use crate::http::problem::Problem;
 
-/// The route, for the operators' listener.
-pub fn router(sales: Arc<dyn Store>) -> Router {
+/// The routes, for the operators' listener.
+pub fn router(store: Arc<dyn Store>) -> Router {
     Router::new()
         .route("/admin/v1/shows/{show}/sales", get(minutes))
-        .with_state(sales)
+        .route("/admin/v1/shows/{show}/joins", get(joins))
+        .with_state(store)
 }
 
 #[derive(Debug, Deserialize)]
 struct Page {
     after: Option<Timestamp>,
+}
+
+impl Page {
+    fn begin(&self) -> Timestamp {
+        self.after.unwrap_or(Timestamp::from_unix_ms(i64::MIN))
+    }
+}
+
+fn id(show: &str) -> Result<ShowId, Problem> {
+    let malformed = |_| Problem::bad_request("bad-id", "An identifier is malformed.");
+    show.parse().map_err(malformed)
 }
 
 #[derive(Debug, Serialize)]
@@ -55,10 +68,7 @@ async fn minutes(
     Path(show): Path<String>,
     Query(page): Query<Page>,
 ) -> Result<Json<Answer>, Problem> {
-    let show: ShowId = show
-        .parse()
-        .map_err(|_| Problem::bad_request("bad-id", "An identifier is malformed."))?;
-    let after = page.after.unwrap_or(Timestamp::from_unix_ms(i64::MIN));
+    let (show, after) = (id(&show)?, page.begin());
     let minutes = sales.minutes(&show, after).await?;
     Ok(Json(Answer {
         show,
@@ -87,5 +97,70 @@ fn sums(sum: Sum) -> Sums {
         orders: sum.orders,
         seats: sum.seats,
         total: sum.total,
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Crowd {
+    show: ShowId,
+    window_ms: u64,
+    lateness_ms: u64,
+    windows: Vec<WindowRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct WindowRow {
+    window: Timestamp,
+    #[serde(flatten)]
+    all: Joins,
+    networks: Vec<NetworkRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct NetworkRow {
+    network: String,
+    #[serde(flatten)]
+    joins: Joins,
+}
+
+#[derive(Debug, Serialize)]
+struct Joins {
+    joins: u64,
+    late_joins: u64,
+}
+
+async fn joins(
+    State(store): State<Arc<dyn Store>>,
+    Path(show): Path<String>,
+    Query(page): Query<Page>,
+) -> Result<Json<Crowd>, Problem> {
+    let show = id(&show)?;
+    let windows = store.joins(&show, page.begin()).await?;
+    Ok(Json(Crowd {
+        show,
+        window_ms: FIVE_MINUTES.0,
+        lateness_ms: LATENESS_MS,
+        windows: windows.into_iter().map(window).collect(),
+    }))
+}
+
+fn window(joined: Joined) -> WindowRow {
+    let networks = joined.networks.into_iter();
+    WindowRow {
+        window: joined.window,
+        all: came(joined.all),
+        networks: networks
+            .map(|(network, joins)| NetworkRow {
+                network,
+                joins: came(joins),
+            })
+            .collect(),
+    }
+}
+
+fn came(came: Came) -> Joins {
+    Joins {
+        joins: came.in_time,
+        late_joins: came.late,
     }
 }

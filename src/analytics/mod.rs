@@ -1,7 +1,8 @@
-//! How a show sells: orders, seats and revenue by minute, from the log alone.
+//! How a show sells: orders, seats and revenue by minute, and joins by network in five minutes, from the log
+//! alone.
 //!
-//! An event counts in the minute in which it became true, whenever it is read. `window.rs` says when a minute
-//! is closed; what comes after that is counted beside the minute, as late, and lost in no sum.
+//! An event counts in the window in which it became true, whenever it is read. `window.rs` says when a window
+//! is closed; what comes after that is counted beside the window, as late, and lost in no sum.
 
 pub mod api;
 pub mod in_postgres;

@@ -7,12 +7,12 @@ use async_trait::async_trait;
 use crate::analytics::GROUP;
 use crate::analytics::store::{Kind, Sale, Store};
 use crate::analytics::window::Arrival;
-use crate::event::{Event, codec};
+use crate::event::{Event, JoinsCounted, codec};
 use crate::log::patience::Failure;
 use crate::log::{ApplyError, Consumer, Delivery};
 use crate::telemetry::metrics;
 
-/// Counts what is sold.
+/// Counts what is sold, and who came.
 #[derive(Debug, Clone)]
 pub struct Teller {
     store: Arc<dyn Store>,
@@ -32,25 +32,42 @@ impl Consumer for Teller {
     }
 
     fn concerns(&self, delivery: &Delivery) -> bool {
-        matches!(delivery.kind.as_str(), "OrderConfirmed" | "OrderRefunded")
+        let kind = delivery.kind.as_str();
+        matches!(kind, "OrderConfirmed" | "OrderRefunded" | "JoinsCounted")
     }
 
     async fn apply(&self, delivery: &Delivery) -> Result<(), ApplyError> {
-        let sale = sale(delivery)?;
-        match self.store.count(delivery, &sale).await? {
-            Some(Arrival::Late) => metrics::late_sale(sale.kind.word()),
-            Some(Arrival::InTime) | None => {}
+        match fact(delivery)? {
+            Fact::Sale(sale) => {
+                let arrival = self.store.count(delivery, &sale).await?;
+                if arrival == Some(Arrival::Late) {
+                    metrics::late_sale(sale.kind.word());
+                }
+            }
+            Fact::Joins(counted) => {
+                let arrival = self.store.count_joins(delivery, &counted).await?;
+                if arrival == Some(Arrival::Late) {
+                    metrics::late_joins(counted.joins);
+                }
+            }
         }
         Ok(())
     }
 }
 
-fn sale(delivery: &Delivery) -> Result<Sale, Failure> {
+/// What a delivery says that is counted.
+enum Fact {
+    Sale(Sale),
+    Joins(JoinsCounted),
+}
+
+fn fact(delivery: &Delivery) -> Result<Fact, Failure> {
     let envelope = codec::from_json(&delivery.payload, delivery.version, None)
         .map_err(|error| Failure::Permanent(error.to_string()))?;
     let (kind, order) = match envelope.event {
         Event::OrderConfirmed(order) => (Kind::Sold, order),
         Event::OrderRefunded(order) => (Kind::Refunded, order),
+        Event::JoinsCounted(counted) => return Ok(Fact::Joins(counted)),
         Event::HoldPlaced(_)
         | Event::HoldExpired(_)
         | Event::OrderPlaced(_)
@@ -62,11 +79,11 @@ fn sale(delivery: &Delivery) -> Result<Sale, Failure> {
             return Err(Failure::Permanent(reason.to_owned()));
         }
     };
-    Ok(Sale {
+    Ok(Fact::Sale(Sale {
         show: order.event.id,
         kind,
         at: envelope.at,
         seats: u64::try_from(order.seats.len()).unwrap_or(u64::MAX),
         total: order.total,
-    })
+    }))
 }

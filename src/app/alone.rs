@@ -30,7 +30,7 @@ use crate::supervisor::{Supervisor, Verdict};
 pub enum Role {
     /// The door. It needs rooms and keys, and no SQL.
     Gateway,
-    /// Lets people in.
+    /// Lets people in, and tells how many came.
     Admitter,
     /// The shop's back end.
     Orders,
@@ -198,7 +198,7 @@ async fn with_sql(
     let nudge = || Arc::new(Notify::new());
     match role {
         Role::Gateway => {} // has no SQL
-        Role::Admitter => roles.admit(supervisor),
+        Role::Admitter => roles.admit(supervisor, nudge()),
         Role::Orders => {
             let door = bind("orders.listen", config.orders.listen).await?;
             alone.door = Some(format!("http://{}", local(&door)?));

@@ -41,6 +41,7 @@ use crate::seller::in_file::InFile;
 use crate::seller::via_http::ViaHttp;
 use crate::show;
 use crate::stock;
+use crate::tally;
 use crate::telemetry::Exposition;
 use crate::thin;
 use crate::thin::via_kafka::ViaKafka;
@@ -50,8 +51,10 @@ use crate::token::ticket;
 /// Every store and provider of a process, open. Tests put their own behind a port.
 #[derive(Debug)]
 pub struct Backends {
-    /// The wall clock.
+    /// The clock that the stores go by: that of the database's server, where processes share one.
     pub clock: Arc<dyn Clock>,
+    /// The machine's.
+    pub wall: Arc<dyn Clock>,
     /// Where identifiers come from.
     pub ids: Arc<IdSource>,
     /// What signs passes and tickets.
@@ -84,10 +87,12 @@ pub struct Backends {
     pub stock: Arc<dyn stock::store::Store>,
     /// What listings show.
     pub search: Arc<dyn search::store::Store>,
-    /// What was sold.
+    /// What was sold, and who came.
     pub analytics: Arc<dyn analytics::store::Store>,
     /// What is known of an order's way.
     pub journeys: Arc<dyn journey::store::Store>,
+    /// What was told of joins.
+    pub tally: Arc<dyn tally::store::Store>,
     /// Where thin events go, if they go anywhere.
     pub thin: Option<Arc<dyn thin::store::Sink>>,
     /// The metrics of the process.
@@ -127,7 +132,7 @@ impl Front {
         let (rooms, joins) = match &redis {
             None => (
                 rooms_in_memory(data_dir, &clock).await?,
-                joins_in_memory(config),
+                joins_in_memory(config, &clock),
             ),
             Some(redis) => (rooms_in_redis(redis).await?, joins_in_redis(config, redis)?),
         };
@@ -154,7 +159,7 @@ impl Backends {
     /// [`StartError`] with one line for keys that cannot be used and files that cannot be opened.
     pub async fn open(config: &Config, data_dir: &DataDir) -> Result<Self, StartError> {
         let Front {
-            clock,
+            clock: wall,
             ids,
             keys,
             rooms,
@@ -163,6 +168,7 @@ impl Backends {
             exposition,
         } = Front::open(config, data_dir).await?;
         let database = Database::open(config).await?;
+        let clock = database.clock(&wall);
         let sender = open_sender(config).await?;
         let slow = Duration::from_millis(config.orders.sandbox_slow_ms);
         let kafka = open_kafka(config)?;
@@ -178,6 +184,7 @@ impl Backends {
             search,
             analytics,
             journeys,
+            tally,
         } = match &kafka {
             None => database.stores(&clock, &ids),
             Some(kafka) if config.log.writer == Writer::Cdc => {
@@ -202,10 +209,12 @@ impl Backends {
             search,
             analytics,
             journeys,
+            tally,
             thin: kafka.filter(|_| config.log.thin).map(open_thin),
             exposition,
             database,
             clock,
+            wall,
             ids,
             keys,
         })
@@ -214,7 +223,7 @@ impl Backends {
     /// The part of it that a gateway has.
     pub fn front(&self) -> Front {
         Front {
-            clock: Arc::clone(&self.clock),
+            clock: Arc::clone(&self.wall),
             ids: Arc::clone(&self.ids),
             keys: Arc::clone(&self.keys),
             rooms: Arc::clone(&self.rooms),
@@ -305,9 +314,10 @@ pub(super) fn open_seller(config: &Config) -> Result<Option<Arc<dyn Source>>, St
     Ok(Some(Arc::new(InFile(at.into()))))
 }
 
-fn joins_in_memory(config: &Config) -> Arc<dyn Joins> {
+fn joins_in_memory(config: &Config, clock: &Arc<dyn Clock>) -> Arc<dyn Joins> {
     let strangers_max = config.gateway.limits.strangers_max;
-    Arc::new(JoinsInMemory::new(config.gateway.ladder(), strangers_max))
+    let joins = JoinsInMemory::new(config.gateway.ladder(), strangers_max);
+    Arc::new(joins.tallying(Arc::clone(clock)))
 }
 
 fn joins_in_redis(config: &Config, redis: &Settings) -> Result<Arc<dyn Joins>, StartError> {
@@ -330,7 +340,7 @@ fn redis_settings(room: &config::Room) -> Result<Option<Settings>, StartError> {
 }
 
 /// The certificates to trust that a key names; none where it names none.
-fn certificates(key: &str, path: &Path) -> Result<Option<Vec<u8>>, StartError> {
+pub(super) fn certificates(key: &str, path: &Path) -> Result<Option<Vec<u8>>, StartError> {
     if path.as_os_str().is_empty() {
         return Ok(None);
     }

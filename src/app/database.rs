@@ -23,6 +23,7 @@ use crate::relay::via_kafka::ViaKafka;
 use crate::search;
 use crate::show;
 use crate::stock;
+use crate::tally;
 
 /// A database that is open.
 #[derive(Debug, Clone)]
@@ -54,10 +55,12 @@ pub struct Stores {
     pub stock: Arc<dyn stock::store::Store>,
     /// What listings show.
     pub search: Arc<dyn search::store::Store>,
-    /// What was sold.
+    /// What was sold, and who came.
     pub analytics: Arc<dyn analytics::store::Store>,
     /// What is known of an order's way.
     pub journeys: Arc<dyn journey::store::Store>,
+    /// What was told of joins.
+    pub tally: Arc<dyn tally::store::Store>,
 }
 
 /// Builds every store with the adapters of one backend.
@@ -93,6 +96,7 @@ macro_rules! stores {
                 $clock.clone(),
             )),
             journeys: Arc::new(journey::$backend::$adapter::new($db.clone())),
+            tally: Arc::new(tally::$backend::$adapter::new($db.clone())),
         }
     };
 }
@@ -170,6 +174,14 @@ impl Database {
             Self::Postgres(db) => {
                 stores!(in_postgres::InPostgres, [inbox_in_postgres, quarantine_in_postgres]: db, clock, ids, log)
             }
+        }
+    }
+
+    /// The clock that its stores go by: that of the server, where processes share one.
+    pub fn clock(&self, own: &Arc<dyn Clock>) -> Arc<dyn Clock> {
+        match self {
+            Self::Sqlite(_) => Arc::clone(own),
+            Self::Postgres(db) => db.clock(),
         }
     }
 

@@ -2,11 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
+use rustls::ClientConfig;
+use url::Url;
+
 use crate::app::StartError;
-use crate::app::backends::Front;
+use crate::app::backends::{Front, certificates};
 use crate::config::Config;
+use crate::driver::https::trusting;
 use crate::gateway::upstreams::{Route, Upstream, orders_routes};
 use crate::gateway::{Gateway, GatewayState, Parts};
 use crate::http::server::ServerSettings;
@@ -89,6 +94,24 @@ pub(super) fn behind(supervisor: &mut Supervisor, gateway: &GatewayState, limits
     supervisor.background("limits", async move { limits.run(stop).await });
 }
 
+/// How TLS is spoken with an upstream, where its address says so.
+fn tls_to(name: &str, url: &Url, ca_file: &Path) -> Result<Option<Arc<ClientConfig>>, StartError> {
+    let key = format!("upstreams.{name}.ca_file");
+    let ca = certificates(&key, ca_file)?;
+    let says = match (url.scheme(), &ca) {
+        ("https", Some(_)) => key,
+        ("https", None) => format!("upstreams.{name}.url needs ca_file"),
+        (_, None) => return Ok(None),
+        (_, Some(_)) => {
+            let rule = format!("{key} needs url to begin with https://");
+            return Err(StartError::config(rule));
+        }
+    };
+    let tls = trusting(ca.as_deref());
+    tls.map(Some)
+        .map_err(|error| StartError::config(format!("{says}: {error:#}")))
+}
+
 /// The services behind the gateway and the ways there; `orders` is where our own listens.
 pub(super) fn upstreams(
     config: &Config,
@@ -104,6 +127,7 @@ pub(super) fn upstreams(
                 .map_err(|_| StartError::config(format!("{own} is no URL")))?,
         };
         let upstream = Upstream {
+            tls: tls_to(name, &url, &entry.ca_file)?,
             show: entry.show.clone(),
             secret: entry.secret.clone(),
             trusted: entry.trusted,

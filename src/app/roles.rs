@@ -33,6 +33,7 @@ use crate::relay::step::{Relay, Settings as RelaySettings};
 use crate::room::Rooms;
 use crate::search;
 use crate::supervisor::Supervisor;
+use crate::tally::step::Tallier;
 use crate::telemetry::Exposition;
 use crate::telemetry::otlp::{self, Exporter};
 
@@ -171,7 +172,7 @@ impl<'a> Roles<'a> {
         let shop = [&to_notify, &to_rooms, &to_stock];
         let views = [&to_search, &to_analytics, &to_thin];
         let readers = shop.into_iter().chain(views).map(Arc::clone).collect();
-        self.admit(supervisor);
+        self.admit(supervisor, orders.written());
         self.sell(supervisor, orders);
         if self.config.log.writer == Writer::Relay {
             self.relay(supervisor, orders.written(), readers);
@@ -183,8 +184,8 @@ impl<'a> Roles<'a> {
         self.thin(supervisor, to_thin);
     }
 
-    /// The loop that lets fans in.
-    pub(super) fn admit(&self, supervisor: &mut Supervisor) {
+    /// The loop that lets fans in, and the one that tells how many came; it wakes the relay.
+    pub(super) fn admit(&self, supervisor: &mut Supervisor, written: Arc<Notify>) {
         let admitter = Admitter::new(
             self.rooms.clone(),
             Arc::clone(&self.backends.shows),
@@ -194,7 +195,15 @@ impl<'a> Roles<'a> {
         )
         .beside_another_for(self.rooms.split_brain_ms());
         let stop = supervisor.loop_stop();
-        supervisor.background("admitter", admitter.run(stop));
+        supervisor.background("admitter", admitter.run(stop.clone()));
+        let tallier = Tallier {
+            shows: Arc::clone(&self.backends.shows),
+            joins: Arc::clone(&self.backends.joins),
+            store: Arc::clone(&self.backends.tally),
+            clock: Arc::clone(&self.backends.clock),
+            ids: Arc::clone(&self.backends.ids),
+        };
+        supervisor.background("tally", tallier.run(written, stop));
     }
 
     /// The loops behind the shop's back end.
@@ -242,7 +251,7 @@ impl<'a> Roles<'a> {
         Orders::new(
             Arc::clone(&self.backends.orders),
             Arc::clone(&self.backends.payments),
-            Arc::clone(&self.backends.clock),
+            Arc::clone(&self.backends.wall),
             orders::Settings::with_secret(secret),
         )
     }

@@ -28,7 +28,8 @@ impl Set {
 
     /// Whether all of these do.
     pub fn has_all(&self, bytes: &[u8]) -> bool {
-        bytes.iter().all(|byte| self.has(*byte))
+        // Nearly always all do: to look at each costs less than to ask after each whether to go on.
+        bytes.iter().fold(true, |all, byte| all & self.has(*byte))
     }
 }
 

@@ -135,10 +135,10 @@ debug_as_text!(FanId, TicketId, Commitment, Seed);
 
 /// Bytes as twice as many lower-case hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits
-        .map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)]))
-        .collect()
+    let digit = |at: u8| b"0123456789abcdef"[usize::from(at)];
+    let pairs = bytes.iter().map(|byte| [byte >> 4, byte & 15].map(digit));
+    let text = pairs.collect::<Vec<_>>().into_flattened();
+    String::from_utf8(text).expect("digits are ASCII")
 }
 
 /// The bytes that are written so, in their one spelling.

@@ -58,6 +58,9 @@ pub const WAIT_MS_MAX: u64 = 86_400_000;
 /// Most connections or requests that a gateway may be told to have at once: more than any machine
 /// bears, and less than counters hold.
 pub const AT_ONCE_MAX: usize = 100_000_000;
+/// How long a request may wait for a place at an upstream that may have more than it has shown that it bears.
+/// As long as whoever gets none is told to wait.
+pub const UPSTREAM_WAIT_MS: u64 = 1_000;
 /// Longest request body that a gateway may be told to forward: a terabyte.
 pub const FORWARD_BODY_BYTES_MAX: u64 = 1 << 40;
 /// Strangers whom a gateway may be told to count one by one: with fewer everybody would share counts
@@ -85,6 +88,19 @@ pub const SELLER_PAUSE_MS: u64 = 5_000;
 pub const SELLER_TURNS_MAX: std::ops::RangeInclusive<u32> = 1..=100;
 /// Body of a form on our own pages.
 pub const FORM_BYTES_MAX: usize = 8_192;
+/// Counts of joins by network and minute that one show has at a time; what comes from further networks is
+/// counted together. Some two megabytes in Redis, and more networks than a /16 has.
+pub const JOINED_NETWORKS_MAX: usize = 20_000;
+/// Networks that an event names of a minute: those from which most have joined.
+pub const JOINS_TOLD_MAX: usize = 100;
+/// Counts that are read, or let go of, with one call.
+pub const JOINED_PAGE: usize = 500;
+/// How often somebody looks whether a minute's joins can be told.
+pub const TALLY_EVERY_MS: u64 = 5_000;
+/// Windows of joins in one answer: half a day of them.
+pub const JOINS_PAGE_MAX: usize = 144;
+/// Networks of a window in one answer.
+pub const JOINS_SHOWN_MAX: usize = 20;
 /// Deadline of counting a join in Redis; later, this process counts by itself.
 pub const JOIN_LIMIT_DEADLINE_MS: u64 = 400;
 /// Partitions of the event log.

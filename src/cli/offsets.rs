@@ -82,7 +82,8 @@ async fn reset(
     };
     let database = Database::open(config).await?;
     database.ready()?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let own: Arc<dyn Clock> = Arc::new(SystemClock);
+    let clock = database.clock(&own);
     let stores = database.stores(&clock, &Arc::new(IdSource::random()));
     let rewound = match group {
         analytics::GROUP => stores.analytics.begin_again(run).await,

@@ -40,6 +40,8 @@ are one JSON object: name, rate and sections at least; docs/shows.md lists every
     Availability(OneShow),
     /// Print what was sold of a show, by minute, as JSON.
     Sales(OneShow),
+    /// Print how many joined a show, by network in five minutes, as JSON.
+    Joins(OneShow),
     /// Change settings, live.
     #[command(after_help = "Example:\n  catraca show set stadium-show rate=500 capacity=9000")]
     Set {
@@ -175,6 +177,7 @@ pub async fn show(verb: ShowVerb) -> u8 {
         ShowVerb::Get { show, admin } => pretty(&admin, Ask::get(path(&show))).await,
         ShowVerb::Availability(one) => pretty(&one.admin, of(&one, "availability")).await,
         ShowVerb::Sales(one) => pretty(&one.admin, of(&one, "sales")).await,
+        ShowVerb::Joins(one) => pretty(&one.admin, of(&one, "joins")).await,
         ShowVerb::Set {
             show,
             members,

@@ -174,9 +174,13 @@ pub struct Notify {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Upstream {
-    /// `http://host:port`; none, and only for `orders`: the orders listener of this process.
+    /// `http://host:port` or `https://host:port`; none, and only for `orders`: the orders listener of this
+    /// process.
     #[serde(default)]
     pub url: Option<url::Url>,
+    /// PEM certificates to trust for https; empty: those that the machine trusts.
+    #[serde(default)]
+    pub ca_file: PathBuf,
     /// Who may pass.
     pub gate: Gate,
     /// The show that guards it; none: `{show}` in the path of its routes.

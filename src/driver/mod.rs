@@ -1,5 +1,6 @@
 //! Libraries, tamed: connections with deadlines, pools that cannot be poisoned.
 
+mod clock;
 pub mod https;
 pub mod kafka;
 pub mod postgres;

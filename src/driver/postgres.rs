@@ -14,10 +14,12 @@ use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection, PgPool, Postgres as Db, Row, Transaction};
+use sqlx::{ConnectOptions, Connection, PgPool, Postgres as Db, Transaction};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::base::time::Clock;
+use crate::driver::clock::ServerClock;
 use crate::driver::sql::{Migration, SqlError, Units, database_code, has_moved};
 
 /// Connections of one process. A unit of work holds one for as long as it runs.
@@ -69,6 +71,7 @@ pub struct Postgres {
     /// Connections to the primary; [`Postgres::connection`] is the way to one.
     pub pool: PgPool,
     units: Units,
+    clock: Arc<ServerClock>,
     /// Why there is no schema yet; `None` once there is.
     away: watch::Receiver<Option<String>>,
     closing: CancellationToken,
@@ -85,13 +88,16 @@ impl Postgres {
         let options = PgConnectOptions::from_str(url)?
             .application_name("catraca")
             .options(SESSION);
+        let clock = Arc::new(ServerClock::default());
+        let (seen, asked) = (Arc::clone(&clock), Arc::clone(&clock));
         let pool = PgPoolOptions::new()
             .max_connections(CONNECTIONS_MAX)
             .acquire_timeout(ACQUIRE_MAX)
             // The address may lead to another server tomorrow.
-            .after_connect(|connection, _| {
+            .after_connect(move |connection, _| {
+                let clock = Arc::clone(&seen);
                 Box::pin(async move {
-                    match look_at(connection).await {
+                    match look_at(connection, &clock).await {
                         Err(SqlError::Database(error)) => Err(error),
                         looked => looked.map_err(|e| sqlx::Error::Configuration(e.into())),
                     }
@@ -107,17 +113,12 @@ impl Postgres {
                     Ok(true)
                 })
             })
-            // A cancelled `begin` leaves a transaction open that sqlx does not know of. The start of
-            // a transaction is older than that of the statement only inside one; but a statement that was
-            // prepared begins its own transaction before itself, so this one must not be.
-            .after_release(|connection, _| {
-                Box::pin(async move {
-                    let fresh = sqlx::raw_sql("select now() = statement_timestamp()");
-                    fresh.fetch_one(connection).await?.try_get(0)
-                })
+            .after_release(move |connection, _| {
+                let clock = Arc::clone(&asked);
+                Box::pin(async move { clock.ask(connection).await })
             })
             .connect_lazy_with(options.clone());
-        let away = match prepare(&options, migrations).await {
+        let away = match prepare(&options, migrations, &clock).await {
             Ok(()) => None,
             Err(error) if may_pass(&error) => Some(reason(&error)),
             Err(error) => return Err(error),
@@ -125,7 +126,7 @@ impl Postgres {
         let (units, closing) = (Units::default(), CancellationToken::new());
         let (told, away) = watch::channel(away);
         if told.borrow().is_some() {
-            let trying = keep_trying(options, migrations, told);
+            let trying = keep_trying(options, migrations, (told, Arc::clone(&clock)));
             let trying = closing.clone().run_until_cancelled_owned(trying);
             units.start(async move {
                 trying.await;
@@ -134,9 +135,15 @@ impl Postgres {
         Ok(Self {
             pool,
             units,
+            clock,
             away,
             closing,
         })
+    }
+
+    /// The server's clock, which all processes that use it share.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.clock) as Arc<dyn Clock>
     }
 
     /// Whether the server was reached and holds our schema.
@@ -298,13 +305,13 @@ fn reason(error: &SqlError) -> String {
 async fn keep_trying(
     options: PgConnectOptions,
     migrations: &'static [Migration],
-    told: watch::Sender<Option<String>>,
+    (told, clock): (watch::Sender<Option<String>>, Arc<ServerClock>),
 ) {
     while tokio::time::timeout(TRY_EVERY, told.closed())
         .await
         .is_err()
     {
-        match prepare(&options, migrations).await {
+        match prepare(&options, migrations, &clock).await {
             Ok(()) => {
                 tracing::info!("the database server was reached");
                 told.send_replace(None);
@@ -322,20 +329,24 @@ async fn keep_trying(
 }
 
 /// Looks at the server and brings the schema up to date, with a connection of its own.
-async fn prepare(options: &PgConnectOptions, migrations: &[Migration]) -> Result<(), SqlError> {
+async fn prepare(
+    options: &PgConnectOptions,
+    migrations: &[Migration],
+    clock: &ServerClock,
+) -> Result<(), SqlError> {
     let connecting = tokio::time::timeout(CONNECT_MAX, options.connect()).await;
     let mut connection = connecting.unwrap_or(Err(sqlx::Error::PoolTimedOut))?;
-    look_at(&mut connection).await?;
+    look_at(&mut connection, clock).await?;
     migrate(&mut connection, migrations).await?;
     Ok(connection.close().await?)
 }
 
-/// Refuses a server that is not a primary of a version that we know.
-async fn look_at(connection: &mut PgConnection) -> Result<(), SqlError> {
+/// Refuses a server that is not a primary of a version that we know, and sees what time it is there.
+async fn look_at(connection: &mut PgConnection, clock: &ServerClock) -> Result<(), SqlError> {
     let (version, follows): (i32, bool) = sqlx::query_as(
         "select current_setting('server_version_num')::integer, pg_is_in_recovery()",
     )
-    .fetch_one(connection)
+    .fetch_one(&mut *connection)
     .await?;
     if version < VERSION_MIN {
         let why = format!("version {} is older than 15", version / 10_000);
@@ -345,6 +356,7 @@ async fn look_at(connection: &mut PgConnection) -> Result<(), SqlError> {
         let why = "it follows a primary, and only a primary will do";
         return Err(SqlError::Unfit(why.to_owned()));
     }
+    clock.ask(connection).await?;
     Ok(())
 }
 

@@ -28,4 +28,5 @@ schema![
     "0008_views",
     "0009_outbox",
     "0010_holds_of_a_ticket",
+    "0011_joins",
 ];

@@ -45,6 +45,7 @@ pub fn to_json(envelope: &Envelope) -> String {
         | Event::OrderRefunded(order) => write_order(envelope, order),
         Event::StockChanged(facts) => write(envelope, facts),
         Event::ShowSoldOut(facts) => write(envelope, facts),
+        Event::JoinsCounted(facts) => write(envelope, facts),
     };
     json.expect("plain structs with text keys always serialize")
 }
@@ -72,6 +73,7 @@ pub fn from_json(
         "OrderRefunded" => Event::OrderRefunded(read(payload)?),
         "StockChanged" => Event::StockChanged(read(payload)?),
         "ShowSoldOut" => Event::ShowSoldOut(read(payload)?),
+        "JoinsCounted" => Event::JoinsCounted(read(payload)?),
         _ => return Err(CodecError::UnknownType(head.kind)),
     };
     Ok(Envelope {
@@ -216,6 +218,7 @@ mod tests {
         let all = [
             "HoldExpired",
             "HoldPlaced",
+            "JoinsCounted",
             "OrderCancelled",
             "OrderConfirmed",
             "OrderDeclined",

@@ -1,4 +1,4 @@
-//! Facts that leave a service: what happened to a hold, an order or a show's stock.
+//! Facts that leave a service: what happened to a hold, an order, a show's stock or its line.
 //!
 //! An event is written into the outbox in the transaction that made it true. It carries the facts a
 //! consumer needs, so that nobody has to call back. `codec.rs` turns it into JSON, a corpus pins every
@@ -46,6 +46,7 @@ impl Envelope {
             | Event::OrderRefunded(order) => order.order_id.to_string(),
             Event::StockChanged(stock) => stock.show_id.to_string(),
             Event::ShowSoldOut(sold_out) => sold_out.show_id.to_string(),
+            Event::JoinsCounted(counted) => format!("{}/joins", counted.show_id),
         }
     }
 }
@@ -71,6 +72,8 @@ pub enum Event {
     StockChanged(StockChanged),
     /// The last seat is sold. Key: the show.
     ShowSoldOut(ShowSoldOut),
+    /// How many joined a show's line in a minute. Key: the show's id and `/joins`.
+    JoinsCounted(JoinsCounted),
 }
 
 impl Event {
@@ -86,6 +89,7 @@ impl Event {
             Self::OrderRefunded(_) => "OrderRefunded",
             Self::StockChanged(_) => "StockChanged",
             Self::ShowSoldOut(_) => "ShowSoldOut",
+            Self::JoinsCounted(_) => "JoinsCounted",
         }
     }
 
@@ -99,6 +103,7 @@ impl Event {
             | Self::OrderCancelled(_)
             | Self::OrderRefunded(_) => "order",
             Self::StockChanged(_) | Self::ShowSoldOut(_) => "show",
+            Self::JoinsCounted(_) => "joins",
         }
     }
 }
@@ -218,4 +223,28 @@ pub struct ShowSoldOut {
     pub show_id: ShowId,
     /// Seats sold in all.
     pub sold: u64,
+}
+
+/// How many joined a show's line in one minute: those whom the limits let pass.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct JoinsCounted {
+    /// The show.
+    pub show_id: ShowId,
+    /// When the minute begins.
+    pub minute: Timestamp,
+    /// All of them.
+    pub joins: u64,
+    /// The networks from which most have joined, and how many from each.
+    pub networks: Vec<NetworkJoins>,
+}
+
+/// How many joined from one network.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NetworkJoins {
+    /// `203.0.113.0/24` or `2001:db8:1::/48`.
+    pub network: String,
+    /// How many.
+    pub joins: u64,
 }

@@ -21,6 +21,7 @@ use crate::gateway::care::{Admitted, Care, Way};
 use crate::gateway::headers::{sift_trailers, strip_response};
 use crate::gateway::outgoing::{Address, Errand, Message};
 use crate::gateway::pool::{Failure, Pool};
+use crate::gateway::reach::{Apart, Reach};
 use crate::gateway::sending::{Progress, Sending};
 use crate::gateway::terms::Terms;
 use crate::http::body::{BodyError, Bounded, Holding, body_error};
@@ -52,8 +53,10 @@ pub(crate) struct Said {
 enum Lost {
     /// The client did not send what it began: the upstream is not to blame.
     Unsent(Problem),
-    /// Nothing was sent.
+    /// Nothing was sent: nobody was there.
     Unreachable(anyhow::Error),
+    /// Nothing was sent: whoever was there was not proved to be the upstream.
+    Untrusted(anyhow::Error),
     /// The connection, or the answer, was broken.
     Broken(anyhow::Error),
     /// The upstream had the request and was silent for so long.
@@ -61,10 +64,10 @@ enum Lost {
 }
 
 impl Forwarder {
-    /// A way to an upstream; connecting may take `connect_max`.
-    pub(crate) fn new(address: Address, care: Arc<Care>, connect_max: Duration) -> Self {
+    /// An upstream at the end of this way.
+    pub(crate) fn new(address: Address, care: Arc<Care>, reach: Reach) -> Self {
         Self {
-            pool: Pool::new(address.authority.clone(), connect_max),
+            pool: Pool::new(reach),
             address,
             care,
         }
@@ -80,7 +83,8 @@ impl Forwarder {
     ///
     /// # Errors
     /// 408 and 413 where the body is slow or long, 503 where the upstream cannot be reached or has
-    /// enough to do, 504 where it does not answer in time, 502 where its answer is broken.
+    /// enough to do, 504 where it does not answer in time, 502 where its answer is broken or it is not
+    /// proved to be there.
     pub(crate) async fn forward(
         &self,
         mut request: Request,
@@ -109,7 +113,7 @@ impl Forwarder {
         let terms = &way.terms;
         let request = layers::fitting(request, terms.body_bytes_max).await?;
         let place = way.enter()?;
-        let mut admitted = self.care.admit()?;
+        let mut admitted = self.care.admit().await?;
         let (parts, body) = request.into_parts();
         let message = self.address.message(parts, errand);
         let spare = (message.is_safe() && body.is_end_stream()).then(|| message.clone());
@@ -209,7 +213,8 @@ fn incoming(response: http::Response<Incoming>, errand: &Errand<'_>) -> http::Re
 impl From<Failure> for Lost {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Unreachable(cause) => Self::Unreachable(cause),
+            Failure::Apart(Apart::Unreachable(cause)) => Self::Unreachable(cause),
+            Failure::Apart(Apart::Untrusted(cause)) => Self::Untrusted(cause),
             Failure::Broken(error) => match body_error(&error) {
                 Some(cause) => Self::Unsent(unfinished(cause)),
                 None => Self::Broken(error.into()),
@@ -230,6 +235,16 @@ impl Lost {
                 admitted.failed();
                 metrics::forward("unreachable");
                 Problem::unavailable("upstream-unavailable").caused_by(cause)
+            }
+            Self::Untrusted(cause) => {
+                admitted.failed();
+                metrics::forward("untrusted");
+                Problem::new(
+                    StatusCode::BAD_GATEWAY,
+                    "upstream-untrusted",
+                    "The shop could not prove who it is. Nothing was sent to it.",
+                )
+                .caused_by(cause)
             }
             Self::Broken(cause) => {
                 admitted.failed();
@@ -272,8 +287,8 @@ mod tests {
     use crate::base::secret::Secret;
     use crate::base::time::SystemClock;
     use crate::gateway::settings::Settings;
-    use crate::gateway::upstreams::{HostSent, Route};
-    use futures_util::stream;
+    use crate::gateway::upstreams::{Gate, HostSent, Route, Upstream};
+    use futures_util::{FutureExt, stream};
     use std::convert::Infallible;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
@@ -292,8 +307,10 @@ mod tests {
     #[tokio::test]
     async fn what_a_client_takes_to_send_is_not_the_upstreams_time() {
         let upstream = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", upstream.local_addr().unwrap());
+        let shop = Upstream::new(url.parse().unwrap(), Gate::Open);
         let address = Address {
-            authority: upstream.local_addr().unwrap().to_string().parse().unwrap(),
+            authority: shop.authority().unwrap(),
             host: HostSent::Upstream,
             is_trusted: false,
             secret: Secret::new("x"),
@@ -301,7 +318,11 @@ mod tests {
             ids: Arc::new(IdSource::random()),
         };
         let care = Care::new("shop", 1_000);
-        let forwarder = Forwarder::new(address, Arc::clone(&care), Duration::from_secs(1));
+        let forwarder = Forwarder::new(
+            address,
+            Arc::clone(&care),
+            Reach::new(&shop, Duration::from_secs(1)).unwrap(),
+        );
         let route = Route {
             answer_ms: Some(4_000),
             ..Route::new("/", &["POST"], "shop")
@@ -317,11 +338,13 @@ mod tests {
             show: None,
             entrant: None,
         };
-        let others: Vec<_> = (0..150).map(|_| care.admit().unwrap()).collect();
+        let others: Vec<_> = (0..150)
+            .map(|_| care.admit().now_or_never().unwrap().unwrap())
+            .collect();
         let forwarding = forwarder.forward(request, &errand, &way);
         let (answered, ()) = tokio::join!(forwarding, answer(upstream));
         assert_eq!(answered.unwrap().status(), StatusCode::OK);
-        let more: Vec<_> = std::iter::from_fn(|| care.admit().ok()).collect();
+        let more: Vec<_> = std::iter::from_fn(|| care.admit().now_or_never()?.ok()).collect();
         assert_eq!(
             others.len() + more.len(),
             201,

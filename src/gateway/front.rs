@@ -4,9 +4,10 @@
 //! below it, for every request; nine of them cost more than everything else that a status poll does.
 
 use std::pin::pin;
+use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use tower::ServiceExt;
 
@@ -14,12 +15,15 @@ use crate::base::ids::{RequestId, ShowId};
 use crate::gateway::brief::{self, Brief};
 use crate::gateway::entry::Entry;
 use crate::gateway::routes::METHODS;
-use crate::gateway::{Gateway, GatewayState, entry, gate, limit, own_answer};
+use crate::gateway::{Gateway, GatewayState, entry, gate, limit, own_answer, through};
 use crate::http::extract::{ClientAddr, client_addr};
 use crate::http::layers;
 use crate::http::service::{Arrival, Service};
 use crate::limit::Asking;
 use crate::limit::prefix::Prefixes;
+
+/// How the paths of our own routes begin.
+const OURS: [&str; 4] = ["/v1/shows/", "/.well-known/", "/openapi.json", "/w/"];
 
 /// The gateway as a listener serves it.
 #[derive(Debug, Clone)]
@@ -74,9 +78,19 @@ impl Door {
         extensions.insert(entry);
         extensions.insert(client);
         extensions.insert(arrival.patience.clone()); // which a route may lengthen
+        if !is_ours(request.uri().path()) {
+            let through = through::through(State(Arc::clone(gateway)), request);
+            return Box::pin(through).await.into_response();
+        }
         let answered = Box::pin(self.inside.clone().oneshot(request)).await;
         answered.unwrap_or_else(|never| match never {})
     }
+}
+
+/// Whether a path may be one of our own. Of any other the router knows only that it leads through, and says
+/// so by way of half a dozen boxes.
+fn is_ours(path: &str) -> bool {
+    OURS.iter().any(|begins| path.starts_with(begins))
 }
 
 /// Whether a request is about a show whose room is off, whatever becomes of it. Seldom is any room off, so
@@ -131,4 +145,21 @@ async fn let_in(
         return Err(told); // browsers that ask first
     }
     Ok((entry, client, request))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_path_that_we_tell_of_may_be_ours() {
+        let document = include_str!("../../docs/openapi.json");
+        let document: serde_json::Value = serde_json::from_str(document).unwrap();
+        for path in document["paths"].as_object().unwrap().keys() {
+            assert!(is_ours(path), "{path}");
+        }
+        for path in ["/", "/shop/seats", "/v1/other", "/w", "/openapi"] {
+            assert!(!is_ours(path), "{path}");
+        }
+    }
 }

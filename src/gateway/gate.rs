@@ -26,7 +26,7 @@ use crate::gateway::recent::Recent;
 use crate::gateway::routes::Access;
 use crate::gateway::settings::Degraded;
 use crate::gateway::wire::TicketBody;
-use crate::gateway::{Gateway, GatewayState};
+use crate::gateway::{Gateway, GatewayState, wire};
 use crate::http::extract::{Headers, ShowPath};
 use crate::http::problem::Problem;
 use crate::limit::Asking;
@@ -365,7 +365,7 @@ pub(crate) async fn ticket(
         ("x-catraca-fan", fan.to_string()),
         ("x-catraca-ticket-id", ticket_id.to_string()),
     ];
-    let mut answer = (named, axum::Json(body)).into_response();
+    let mut answer = (named, wire::answer(&body)).into_response();
     if let Some(ticket) = renewal {
         hand_over(&gateway, &show, &ticket, &mut answer);
     }

@@ -30,6 +30,7 @@ pub mod page;
 mod pages;
 mod pattern;
 mod pool;
+mod reach;
 mod recent;
 pub mod routes;
 mod rules;
@@ -69,6 +70,7 @@ use crate::gateway::front::Door;
 use crate::gateway::gate::Memory;
 use crate::gateway::outgoing::Address;
 use crate::gateway::page::Site;
+use crate::gateway::reach::Reach;
 use crate::gateway::recent::Recent;
 use crate::gateway::routes::RouteTable;
 use crate::gateway::settings::Settings;
@@ -193,7 +195,8 @@ impl Parts {
         let in_flight_max = in_flight_max.unwrap_or(settings.upstream_in_flight_max);
         let care = Care::new(name, in_flight_max);
         let connect_max = Duration::from_millis(settings.connect_ms);
-        Ok(Forwarder::new(address, care, connect_max))
+        let reach = Reach::new(upstream, connect_max)?;
+        Ok(Forwarder::new(address, care, reach))
     }
 }
 

@@ -5,19 +5,21 @@
 
 use std::sync::Arc;
 
-use http::header::{CONNECTION, HOST, TE, VIA};
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE, VIA};
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version};
+use hyper::ext::on_informational;
 
 use crate::base::ids::{IdSource, RequestId, ShowId};
 use crate::base::secret::Secret;
 use crate::base::time::Clock;
 use crate::gateway::entry::Entry;
 use crate::gateway::gate::Entrant;
-use crate::gateway::headers::{Hops, strip_request};
+use crate::gateway::headers::{Hops, strip_request, strip_response};
 use crate::gateway::upstreams::HostSent;
 use crate::http::extract::ClientAddr;
+use crate::http::interim::Interim;
 use crate::http::layers::REQUEST_ID;
 use crate::token::assertion::{self, Asserted};
 
@@ -65,6 +67,8 @@ pub(crate) struct Message {
     target: PathAndQuery,
     headers: HeaderMap,
     nonce: Option<RequestId>,
+    /// Where interim answers go, if the client can read them.
+    interim: Option<Interim>,
 }
 
 impl Message {
@@ -80,6 +84,11 @@ impl Message {
         *request.version_mut() = Version::HTTP_11;
         *request.uri_mut() = self.target.into();
         *request.headers_mut() = self.headers;
+        if let Some(interim) = self.interim {
+            on_informational(&mut request, move |said| {
+                pass_on(said.status(), said.headers(), &interim);
+            });
+        }
         request
     }
 }
@@ -121,6 +130,7 @@ impl Address {
             target: target.expect("a strict target is a path and query"),
             headers: parts.headers,
             nonce: id,
+            interim: parts.extensions.remove(),
         };
         self.assert(&mut message, errand);
         message
@@ -157,6 +167,18 @@ impl Address {
         headers.insert(NONCE, value(nonce.to_string()));
         headers.insert(ASSERTION, value(proof));
     }
+}
+
+/// Passes on what an upstream says before its answer. That somebody waits for a body concerns us alone: we say
+/// so ourselves.
+fn pass_on(status: StatusCode, headers: &HeaderMap, interim: &Interim) {
+    if status == StatusCode::CONTINUE {
+        return;
+    }
+    let mut headers = headers.clone();
+    strip_response(&mut headers);
+    headers.remove(CONTENT_LENGTH); // it has no body
+    interim.say(status, &headers);
 }
 
 /// What we call ourselves to those behind us (RFC 9110 §7.6.3), with the version that reached us.

@@ -4,7 +4,7 @@
 //! in a redirect to the place page, so that reloading repeats nothing.
 
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::response::{AppendHeaders, IntoResponse, Response};
 use http::header::{
     ACCEPT_LANGUAGE, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION,
@@ -24,7 +24,7 @@ use crate::gateway::page::{
 };
 use crate::gateway::standing::{self, Standing, View};
 use crate::gateway::{Gateway, GatewayState, limit, visit, wire};
-use crate::http::extract::{ClientAddr, Headers, ShowPath};
+use crate::http::extract::{ClientAddr, Headers, Path, ShowPath};
 use crate::http::problem::Problem;
 use crate::limit::Asking;
 use crate::limit::prefix::Prefixes;

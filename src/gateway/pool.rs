@@ -20,18 +20,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Context;
 use std::time::Duration;
 
-use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{Request, Response, Uri};
+use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{Connection, SendRequest, handshake};
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::TaskTracker;
-use tower::ServiceExt;
 
+use crate::gateway::reach::{Apart, Reach, Stream};
 use crate::gateway::sending::Sending;
 
 /// How long an unused connection to an upstream is kept: shorter than servers keep theirs, so that
@@ -44,7 +40,7 @@ const KEPT_MAX: usize = 256;
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// There is no connection.
-    Unreachable(anyhow::Error),
+    Apart(Apart),
     /// The connection failed with the request on it.
     Broken(hyper::Error),
 }
@@ -52,8 +48,7 @@ pub(crate) enum Failure {
 /// The connections to one upstream.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    upstream: Uri,
-    connector: HttpConnector,
+    reach: Reach,
     kept: Mutex<Kept>,
     /// What is left of answers, and the sweep.
     tasks: TaskTracker,
@@ -68,19 +63,10 @@ struct Kept {
 }
 
 impl Pool {
-    /// No connections yet; making one may take `connect_max`.
-    pub(crate) fn new(authority: Authority, connect_max: Duration) -> Arc<Self> {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(connect_max));
-        let upstream = Uri::builder()
-            .scheme(Scheme::HTTP)
-            .authority(authority)
-            .path_and_query(PathAndQuery::from_static("/"))
-            .build();
+    /// No connections yet.
+    pub(crate) fn new(reach: Reach) -> Arc<Self> {
         Arc::new(Self {
-            upstream: upstream.expect("all three parts are there"),
-            connector,
+            reach,
             kept: Mutex::default(),
             tasks: TaskTracker::new(),
         })
@@ -115,10 +101,7 @@ impl Pool {
     }
 
     async fn connect(&self) -> Result<Box<Link>, Failure> {
-        let connecting = self.connector.clone().oneshot(self.upstream.clone());
-        let stream = connecting
-            .await
-            .map_err(|error| Failure::Unreachable(error.into()))?;
+        let stream = self.reach.connect().await.map_err(Failure::Apart)?;
         let (requests, talk) = handshake(stream).await.map_err(Failure::Broken)?;
         Ok(Box::new(Link {
             requests,
@@ -193,7 +176,7 @@ impl Pool {
 #[derive(Debug)]
 struct Link {
     requests: SendRequest<Sending>,
-    talk: Option<Connection<TokioIo<TcpStream>, Sending>>,
+    talk: Option<Connection<Stream, Sending>>,
 }
 
 impl Link {
@@ -220,7 +203,7 @@ impl Link {
 }
 
 /// Carries on. A connection that has ended is dropped, which tells whoever waits for it.
-fn drive(talk: &mut Option<Connection<TokioIo<TcpStream>, Sending>>, cx: &mut Context<'_>) {
+fn drive(talk: &mut Option<Connection<Stream, Sending>>, cx: &mut Context<'_>) {
     if let Some(going) = talk
         && Pin::new(going).poll(cx).is_ready()
     {
@@ -231,11 +214,12 @@ fn drive(talk: &mut Option<Connection<TokioIo<TcpStream>, Sending>>, cx: &mut Co
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gateway::upstreams::{Gate, Upstream as Shop};
     use crate::http::body::Bounded;
     use axum::body::Body;
     use http_body_util::BodyExt;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
+    use tokio::net::{TcpListener, TcpStream};
 
     const SHORT: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
@@ -244,9 +228,10 @@ mod tests {
     impl Upstream {
         async fn with_pool() -> (Self, Arc<Pool>) {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let authority = listener.local_addr().unwrap().to_string();
-            let pool = Pool::new(authority.parse().unwrap(), Duration::from_secs(1));
-            (Self(listener), pool)
+            let url = format!("http://{}", listener.local_addr().unwrap());
+            let shop = Shop::new(url.parse().unwrap(), Gate::Open);
+            let reach = Reach::new(&shop, Duration::from_secs(1)).unwrap();
+            (Self(listener), Pool::new(reach))
         }
 
         async fn accept(&self) -> TcpStream {
@@ -366,6 +351,9 @@ mod tests {
     async fn who_is_not_there_cannot_be_reached() {
         let (upstream, pool) = Upstream::with_pool().await;
         drop(upstream);
-        assert!(matches!(post(&pool).await, Err(Failure::Unreachable(_))));
+        assert!(matches!(
+            post(&pool).await,
+            Err(Failure::Apart(Apart::Unreachable(_)))
+        ));
     }
 }

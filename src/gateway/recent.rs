@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
+use foldhash::quality::RandomState;
+
 /// Remembers at most `2 × half` things: when the younger half is full, the older one is forgotten.
 /// Costs no clock and no list, and whoever floods it only makes us ask again.
 #[derive(Debug)]
@@ -14,8 +16,8 @@ pub(crate) struct Recent<K, V> {
 
 #[derive(Debug)]
 struct Halves<K, V> {
-    young: HashMap<K, V>,
-    old: HashMap<K, V>,
+    young: HashMap<K, V, RandomState>,
+    old: HashMap<K, V, RandomState>,
 }
 
 impl<K: Hash + Eq, V: Clone> Recent<K, V> {
@@ -24,8 +26,8 @@ impl<K: Hash + Eq, V: Clone> Recent<K, V> {
         Self {
             half,
             halves: Mutex::new(Halves {
-                young: HashMap::new(),
-                old: HashMap::new(),
+                young: HashMap::default(),
+                old: HashMap::default(),
             }),
         }
     }

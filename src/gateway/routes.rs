@@ -224,6 +224,7 @@ mod tests {
                 Upstream::new(url("http://127.0.0.1:2"), Gate::Open),
             ),
             ("aside", upstream(Gate::Open, None)),
+            ("tls", Upstream::new(url("https://127.0.0.1"), Gate::Open)),
         ];
         all.map(|(name, upstream)| (name.to_owned(), upstream))
             .into()
@@ -375,6 +376,7 @@ mod tests {
             ("/{}", "static", None, "malformed parameter"),
             ("/a/../b", "static", None, "malformed segment"),
             ("/{*rest}", "aside", None, "another upstream gates"),
+            ("/{*rest}", "tls", None, "another upstream gates"),
         ] {
             let error = RouteTable::new(&upstreams(), &[route(path, upstream, gate)]).unwrap_err();
             assert!(error.contains(says), "{path}: {error}");

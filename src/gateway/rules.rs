@@ -1,9 +1,12 @@
 //! What `[gateway]` and `[upstreams]` may not say: the one place where they are checked, before any port is
 //! opened. What a route may not say stands with what it says (`terms.rs`, `routes.rs`).
 
+use std::time::Duration;
+
 use crate::base::bound::{within, within_or};
 use crate::base::limits::{AT_ONCE_MAX, FORWARD_BODY_BYTES_MAX, WAIT_MS_MAX};
 use crate::gateway::cors::Origins;
+use crate::gateway::reach::Reach;
 use crate::gateway::settings::{Settings, TlsFiles};
 use crate::gateway::upstreams::Upstream;
 
@@ -12,7 +15,7 @@ use crate::gateway::upstreams::Upstream;
 /// # Errors
 /// The rule that it breaks, as a sentence that begins with the key.
 pub(crate) fn upstream(upstream: &Upstream) -> Result<(), String> {
-    upstream.authority()?;
+    Reach::new(upstream, Duration::ZERO)?;
     let max = upstream.in_flight_max.unwrap_or(1);
     within_or(
         "in_flight_max",

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::base::bound::{within, within_or};
 use crate::base::limits::{
-    AT_ONCE_MAX, CHECK_DEADLINE_MS, FORWARD_BODY_BYTES_MAX, LIMIT_MAX, WAIT_MS_MAX,
+    AT_ONCE_MAX, CHECK_DEADLINE_MS, FORWARD_BODY_BYTES_MAX, LIMIT_MAX, UPSTREAM_WAIT_MS,
+    WAIT_MS_MAX,
 };
 use crate::gateway::settings::Settings;
 use crate::gateway::upstreams::Route;
@@ -50,9 +51,10 @@ impl Terms {
     }
 
     /// Tells whoever waits for a request how long it may take: the client and the upstream what they are
-    /// granted, and the room what it may take to be asked at the gate and told what the upstream said.
+    /// granted, a place at the upstream, and the room what it may take to be asked at the gate and told what
+    /// the upstream said.
     pub(crate) fn grant(&self, patience: &Patience) {
-        let room = 2 * Duration::from_millis(CHECK_DEADLINE_MS);
+        let room = Duration::from_millis(2 * CHECK_DEADLINE_MS + UPSTREAM_WAIT_MS);
         let (request, answer) = (self.request_max, self.answer_max);
         let silence_max = request.max(answer).max(self.silence_max);
         patience.grant(request + answer + room, silence_max + room);

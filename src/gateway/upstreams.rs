@@ -1,8 +1,10 @@
 //! What stands behind the gateway, and the paths that lead there, as an operator writes them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use http::uri::Authority;
+use rustls::ClientConfig;
 use serde::Deserialize;
 use url::{Position, Url};
 
@@ -10,28 +12,24 @@ use crate::base::ids::ShowId;
 use crate::base::secret::Secret;
 use crate::gateway::target::is_host;
 
-/// `[upstreams.<name>]`: a service behind the gateway, and its gate.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A service behind the gateway, and its gate.
+#[derive(Debug, Clone)]
 pub struct Upstream {
-    /// `http://host:port`, without a path.
+    /// `http://host:port` or `https://host:port`, without a path.
     pub url: Url,
+    /// How TLS is spoken with it, and whose certificates count: with https, and only then.
+    pub tls: Option<Arc<ClientConfig>>,
     /// Who may pass.
     pub gate: Gate,
     /// The show whose ticket opens it; else routes name it as `{show}`.
-    #[serde(default)]
     pub show: Option<ShowId>,
     /// Shared with the upstream, for the assertion; else derived from the root secret.
-    #[serde(default)]
     pub secret: Option<Secret>,
     /// Whether its `Catraca-Admission` and `Catraca-Stock` are believed.
-    #[serde(default)]
     pub trusted: bool,
     /// The host that it is told was asked.
-    #[serde(default)]
     pub host: HostSent,
     /// Requests at once; none: what the gateway's settings say.
-    #[serde(default)]
     pub in_flight_max: Option<usize>,
 }
 
@@ -40,6 +38,7 @@ impl Upstream {
     pub fn new(url: Url, gate: Gate) -> Self {
         Self {
             url,
+            tls: None,
             gate,
             show: None,
             secret: None,
@@ -53,24 +52,39 @@ impl Upstream {
     /// would be a way round. One that opens a part is the operator's to judge.
     pub(crate) fn is_gated_in(&self, upstreams: &BTreeMap<String, Self>) -> bool {
         let mut gated = upstreams.values().filter(|other| other.gate != Gate::Open);
-        gated.any(|other| other.url.origin() == self.url.origin())
+        gated.any(|other| other.may_be(self))
     }
 
-    /// Host and port.
+    /// Whether both may be one server, which has a port for each scheme.
+    fn may_be(&self, other: &Self) -> bool {
+        let (ours, theirs) = (&self.url, &other.url);
+        let is_one_scheme = ours.scheme() == theirs.scheme();
+        let is_one_port = ours.port_or_known_default() == theirs.port_or_known_default();
+        ours.host() == theirs.host() && (is_one_port || !is_one_scheme)
+    }
+
+    /// Whether it is reached by TLS.
+    pub(crate) fn is_https(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+
+    /// Host and port, the port unless it is the scheme's own.
     ///
     /// # Errors
     /// The rule that the URL breaks, as a sentence that begins with `url`.
     pub(crate) fn authority(&self) -> Result<Authority, String> {
         let url = &self.url;
-        let is_bare = url.scheme() == "http"
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err("url must be without a user and a password".to_owned()); // and not be told
+        }
+        let is_bare = ["http", "https"].contains(&url.scheme())
             && url.path() == "/"
-            && url.username().is_empty()
             && url.query().is_none()
             && url.fragment().is_none();
         match url[Position::BeforeHost..Position::AfterPort].parse() {
             Ok(authority) if is_bare => Ok(authority),
             Ok(_) | Err(_) => Err(format!(
-                "url ({url}) must be http://host:port without a path"
+                "url ({url}) must be http://host:port or https://host:port without a path"
             )),
         }
     }

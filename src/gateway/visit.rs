@@ -14,7 +14,7 @@ use crate::gateway::credentials::{Bearer, Shown, no_pass};
 use crate::gateway::enter::{Joiner, enter, refused};
 use crate::gateway::standing::{self, Standing};
 use crate::gateway::wire::{AdmittedBody, JoinBody, ReceiptBody, StatusBody};
-use crate::gateway::{Gateway, GatewayState, account, limit};
+use crate::gateway::{Gateway, GatewayState, account, limit, wire};
 use crate::http::extract::{ClientAddr, Headers, IdempotencyKey, ShowPath};
 use crate::http::problem::Problem;
 use crate::limit::Asking;
@@ -62,7 +62,7 @@ pub(crate) async fn join(
     let cookie = (SET_COOKIE, gateway.cookies.pass(&show, text));
     let headers = std::iter::once(cookie).chain(told.into_iter().flatten());
     let headers = AppendHeaders(headers.collect::<Vec<_>>());
-    Ok((entered.status, headers, axum::Json(body)).into_response())
+    Ok((entered.status, headers, wire::answer(&body)).into_response())
 }
 
 /// Takes pass and ticket from a browser.
@@ -121,7 +121,7 @@ pub(crate) async fn status(
         }),
         reason: view.reason(),
     };
-    Ok((AppendHeaders(cookies), axum::Json(body)).into_response())
+    Ok((AppendHeaders(cookies), wire::answer(&body)).into_response())
 }
 
 /// `GET /v1/shows/{show}/receipt`: what the fan's pass says, signed so that third parties can verify
@@ -136,7 +136,7 @@ pub(crate) async fn receipt(
     let Shown { pass, .. } = shown.ok_or_else(no_pass)?;
     limit::within(&*gateway.limits, Asking::Fan(pass.fan))?;
     let receipt = Receipt::of(&pass).sign(&gateway.keys);
-    Ok(axum::Json(ReceiptBody { receipt: &receipt }).into_response())
+    Ok(wire::answer(&ReceiptBody { receipt: &receipt }))
 }
 
 /// `DELETE /v1/shows/{show}/place`: gives up place or admission. Repeating it changes nothing.

@@ -2,6 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use axum::body::Body;
+use axum::response::Response;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue};
 use serde::Serialize;
 
 use crate::base::ids::{
@@ -16,6 +20,23 @@ use crate::room::model::command::{Board, Cause, Gone, RoomState};
 const BOARD_EVERY_MS: u64 = 5_000;
 /// Half the width of an ETA range as a share of its middle, until it has been measured.
 const SPREAD_UNKNOWN: f64 = 0.2;
+
+/// What the longest usual answer takes: it is written in one piece.
+const ANSWER_BYTES: usize = 768;
+/// As many headers as a usual answer has in the end.
+const ANSWER_HEADERS: usize = 8;
+
+/// The answer with this body.
+pub(crate) fn answer(body: &impl Serialize) -> Response {
+    let mut json = Vec::with_capacity(ANSWER_BYTES);
+    serde_json::to_writer(&mut json, body).expect("answers have only text keys");
+    let mut response = Response::new(Body::from(json));
+    let mut headers = HeaderMap::with_capacity(ANSWER_HEADERS);
+    let is_json = HeaderValue::from_static("application/json");
+    headers.insert(CONTENT_TYPE, is_json);
+    *response.headers_mut() = headers;
+    response
+}
 
 /// A range of waiting times.
 #[derive(Debug, Clone, Serialize)]

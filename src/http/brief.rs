@@ -5,6 +5,7 @@
 //! unusual about one (another version, a connection that is to end or to be used otherwise) is none of
 //! these, and hyper's.
 
+use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
 
 use axum::body::{Body, to_bytes};
@@ -31,9 +32,10 @@ pub(crate) fn question(head: &[u8]) -> Option<(&str, &str)> {
 
 /// The request with which these bytes begin, if nothing about it is unusual, and its length.
 pub(crate) fn read(bytes: &Bytes) -> Option<(Request<Body>, usize)> {
-    let mut fields = [httparse::EMPTY_HEADER; HEADERS_MAX];
-    let mut head = httparse::Request::new(&mut fields);
-    let httparse::Status::Complete(length) = head.parse(bytes).ok()? else {
+    let mut fields = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+    let mut head = httparse::Request::new(&mut []);
+    let read = head.parse_with_uninit_headers(bytes, &mut fields).ok()?;
+    let httparse::Status::Complete(length) = read else {
         return None;
     };
     let mut headers = HeaderMap::with_capacity(head.headers.len());

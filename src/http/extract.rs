@@ -5,6 +5,7 @@
 use std::convert::Infallible;
 use std::net::IpAddr;
 
+use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request, StatusCode};
@@ -47,6 +48,22 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Json<T> {
                 "bad-json",
                 "The body is not the JSON that this route takes.",
             )
+        })
+    }
+}
+
+/// A body as it came, if it is no longer than its router takes (`DefaultBodyLimit`).
+#[derive(Debug)]
+pub struct Whole(pub Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for Whole {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request<axum::body::Body>, state: &S) -> Result<Self, Problem> {
+        let read = Bytes::from_request(request, state).await;
+        read.map(Self).map_err(|error| match error.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => too_large(),
+            _ => body_error(&error).map_or_else(broken_off, unfinished),
         })
     }
 }

@@ -1,6 +1,7 @@
 //! The head of an HTTP/1 request, read strictly: one spelling of each thing, and no other.
 
 use http::Uri;
+use memchr::memchr;
 
 use crate::base::ascii::Set;
 use crate::base::limits::{HEADER_BYTES_MAX, HEADERS_MAX, TARGET_BYTES_MAX};
@@ -40,7 +41,7 @@ impl Head {
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<Option<(usize, Body)>, Refusal> {
         loop {
             let rest = &bytes[self.searched..];
-            let Some(at) = rest.iter().position(|byte| *byte == b'\n') else {
+            let Some(at) = memchr(b'\n', rest) else {
                 self.searched = bytes.len();
                 return self.check_size(bytes.len()).map(|()| None);
             };
@@ -124,10 +125,10 @@ impl Head {
 
 /// Name and value of a header. No space may stand before the colon, and no line may be folded.
 pub(crate) fn field(line: &[u8]) -> Result<(&[u8], &[u8]), Refusal> {
-    let colon = line.iter().position(|byte| *byte == b':');
+    let colon = memchr(b':', line);
     let (name, value) = line.split_at(colon.ok_or(Refusal::Malformed)?);
-    let fits = |byte: &u8| matches!(byte, b'\t' | b' '..=b'~' | 0x80..);
-    match is_token(name) && value.iter().all(fits) {
+    let fits = |all, byte: &u8| all & matches!(byte, b'\t' | b' '..=b'~' | 0x80..);
+    match is_token(name) && value.iter().fold(true, fits) {
         true => Ok((name, &value[1..])),
         false => Err(Refusal::Malformed),
     }

@@ -14,6 +14,7 @@ use http::{HeaderName, HeaderValue, Method};
 use http_body_util::BodyExt;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
+use uuid::fmt::Hyphenated;
 
 use crate::base::ids::RequestId;
 use crate::http::extract;
@@ -31,7 +32,9 @@ const FORGOTTEN_MAX: Duration = Duration::from_secs(10);
 
 /// The value with which an answer is signed; whoever forwards the request says the same.
 pub fn signature(id: RequestId) -> HeaderValue {
-    HeaderValue::try_from(id.to_string()).expect("an id is ASCII")
+    let mut text = [0; Hyphenated::LENGTH];
+    let text = id.0.hyphenated().encode_lower(&mut text);
+    HeaderValue::from_str(text).expect("an id is ASCII")
 }
 
 /// Logs the failure behind an answer. Refusals have no cause and are not logged.

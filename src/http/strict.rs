@@ -15,14 +15,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::http::conn::Activity;
 use crate::http::frames::Meter;
-use crate::http::framing::{Reader, Refusal, Taken};
-use crate::http::problem::Problem;
+use crate::http::framing::{Reader, Taken};
+use crate::http::interim::{Interim, Saying};
+use crate::http::refused::answer;
 use crate::telemetry::metrics;
 
 /// Bytes read at once while a head is incomplete.
@@ -60,7 +60,10 @@ pub(crate) struct Strict<S> {
     /// So many of them may.
     cleared: usize,
     refused: Option<Refused>,
+    /// Of an answer to a refusal.
     written: usize,
+    /// What is said before answers.
+    saying: Saying,
     forgotten: usize,
     forgetting: Option<Pin<Box<Sleep>>>,
 }
@@ -86,6 +89,7 @@ impl<S> Strict<S> {
             cleared: 0,
             refused: None,
             written: 0,
+            saying: Saying::default(),
             forgotten: 0,
             forgetting: None,
         };
@@ -124,6 +128,11 @@ impl<S> Strict<S> {
         }
     }
 
+    /// Says before answers what is left there, or nothing any more.
+    pub(crate) fn say_before(&mut self, interim: Option<Interim>) {
+        self.saying = Saying::from(interim);
+    }
+
     /// What may go on.
     pub(crate) fn cleared(&self) -> &[u8] {
         &self.held[..self.cleared]
@@ -152,34 +161,6 @@ impl<S> Strict<S> {
             self.held = Vec::new(); // idle connections hold nothing
         }
     }
-}
-
-/// What a refused connection hears, in full.
-fn answer(refusal: Refusal) -> Vec<u8> {
-    let problem = match refusal {
-        Refusal::Malformed => {
-            Problem::bad_request("bad-request", "The request is not well-formed.")
-        }
-        Refusal::Framing => {
-            Problem::bad_request("bad-request", "Where the body ends is not clear.")
-        }
-        Refusal::Headers => Problem::new(
-            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            "bad-request",
-            "There are too many headers, or too long ones.",
-        ),
-        Refusal::Target => Problem::new(
-            StatusCode::URI_TOO_LONG,
-            "bad-path",
-            "The address is too long.",
-        ),
-        Refusal::Version => Problem::new(
-            StatusCode::HTTP_VERSION_NOT_SUPPORTED,
-            "bad-request",
-            "This version of HTTP is not spoken here.",
-        ),
-    };
-    problem.last_words()
 }
 
 impl<S: AsyncRead + Unpin> Strict<S> {
@@ -297,7 +278,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Strict<S> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let this = &mut *self;
+        ready!(this.saying.poll_begin(&mut this.stream, cx))?;
+        Pin::new(&mut this.stream).poll_write(cx, bytes)
     }
 
     fn poll_write_vectored(
@@ -305,15 +288,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Strict<S> {
         cx: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, parts)
+        let this = &mut *self;
+        ready!(this.saying.poll_begin(&mut this.stream, cx))?;
+        Pin::new(&mut this.stream).poll_write_vectored(cx, parts)
     }
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
     }
 
+    /// hyper flushes when it has nothing left to write.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let this = &mut *self;
+        ready!(this.saying.poll_end(&mut this.stream, cx))?;
+        Pin::new(&mut this.stream).poll_flush(cx)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<()>> {

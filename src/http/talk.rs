@@ -33,6 +33,7 @@ use crate::http::body::{Bounded, Holding};
 use crate::http::brief;
 use crate::http::conn::{Activity, InFlight, Timed};
 use crate::http::frames::PREFACE;
+use crate::http::interim::Interim;
 use crate::http::patience::Patience;
 use crate::http::problem::Last;
 use crate::http::server::Server;
@@ -193,11 +194,19 @@ impl<A: Service> Talk<A> {
     }
 
     /// Lets hyper speak. Gives the connection back when it rests.
-    async fn at_length<S>(&self, strict: Strict<S>) -> Option<Strict<S>>
+    async fn at_length<S>(&self, mut strict: Strict<S>) -> Option<Strict<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let service = service_fn(|request| self.serve(request, |_| {}));
+        let interim = Interim::default();
+        strict.say_before(Some(interim.clone()));
+        let service = service_fn(|mut request: Request<Incoming>| {
+            interim.begin();
+            if request.version() == Version::HTTP_11 {
+                request.extensions_mut().insert(interim.clone());
+            }
+            self.serve(request, |_| {})
+        });
         let mut builder = http1::Builder::new();
         builder
             .timer(TokioTimer::new())
@@ -228,7 +237,11 @@ impl<A: Service> Talk<A> {
         }
         let parts = connection.into_parts();
         // What is left of a body that nobody wanted is no request.
-        parts.read_buf.is_empty().then(|| parts.io.into_inner())
+        parts.read_buf.is_empty().then(|| {
+            let mut strict = parts.io.into_inner();
+            strict.say_before(None);
+            strict
+        })
     }
 
     async fn http2<S>(&self, strict: Strict<S>)

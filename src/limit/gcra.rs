@@ -14,6 +14,10 @@
 //! a program nothing, so that they reach less far than proofs; and the far one, which all fill and
 //! which bounds what proofs can buy. How full the far one is makes challenges harder.
 //!
+//! No join moves a count further ahead than the tolerance, so one that is further ahead was counted on a
+//! clock that has been put back since. It counts as full: else nobody would join for as long as the clock
+//! was put back.
+//!
 //! Absent on purpose: clocks and stores. Times are microseconds of whoever counts.
 
 use crate::limit::settings::{Limit, Settings};
@@ -36,6 +40,11 @@ impl Rate {
             interval_us,
             tolerance_us: interval_us * u64::from(limit.burst) * u64::from(times),
         }
+    }
+
+    /// When a count will be empty, as far as joins can have moved it.
+    fn held(self, count: u64, now: u64) -> u64 {
+        count.min(now + self.tolerance_us)
     }
 
     /// One more: the count after it, or the microseconds until it would fit.
@@ -164,8 +173,20 @@ pub enum Entry {
     Spent,
 }
 
+/// What is counted of the show and of the prefixes of a join: never more than full.
+fn held(ladder: &Ladder, now: u64, show: &mut u64, counts: &mut [Count]) {
+    *show = ladder.show.held(*show, now);
+    for (at, count) in ladder.rungs.iter().zip(counts) {
+        *count = Count {
+            free: at.free.held(count.free, now),
+            wait: at.wait.held(count.wait, now),
+            far: at.far.held(count.far, now),
+        };
+    }
+}
+
 /// Counts one join against the show's count and those of its prefixes, the narrowest first. Only one
-/// that passes is counted.
+/// that passes is counted; what has changed is to be kept, whether it passes or not.
 pub fn decide(
     ladder: &Ladder,
     now: u64,
@@ -173,6 +194,7 @@ pub fn decide(
     counts: &mut [Count],
     shows: Shows,
 ) -> Entry {
+    held(ladder, now, show, counts);
     if shows == Shows::Spent {
         return Entry::Spent;
     }
@@ -340,6 +362,22 @@ mod tests {
         let mut ask = |shows| decide(&ladder, SECOND, &mut show, &mut counts, shows);
         assert!(matches!(ask(Shows::Nothing), Entry::Challenge { .. }));
         assert_eq!(ask(Shows::Proof), Entry::Pass { left: 0 });
+    }
+
+    #[test]
+    fn a_clock_that_is_put_back_keeps_nobody_out_for_longer_than_a_full_count() {
+        let (mut show, mut counts) = (0, [Count::default(); 3]);
+        let hours = 7_200 * SECOND;
+        let mut ask = |now: u64| decide(&ladder(), now, &mut show, &mut counts, Shows::Nothing);
+        for _ in 0..3 {
+            assert!(matches!(ask(2 * hours), Entry::Pass { .. }));
+        }
+        // Full, and from then on as after any burst, whoever asks meanwhile.
+        for (after_s, passes) in [(0, false), (0, false), (1, true), (1, false), (2, true)] {
+            let entry = ask(hours + after_s * SECOND);
+            let is_pass = matches!(entry, Entry::Pass { .. });
+            assert_eq!(is_pass, passes, "{after_s} s: {entry:?}");
+        }
     }
 
     #[test]

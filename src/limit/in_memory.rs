@@ -4,15 +4,20 @@
 //! strangers than may be counted one by one, those who ask share a fixed number of counts: a flood
 //! of made-up addresses then costs honest clients some of their allowance, never our memory.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hash};
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use foldhash::quality::RandomState;
 use governor::clock::{Clock, DefaultClock};
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use governor::middleware::NoOpMiddleware;
+use governor::state::keyed::DashMapStateStore;
+use governor::{Quota, RateLimiter};
 use tokio_util::sync::CancellationToken;
 
+use crate::base::ids::{FanId, TicketId};
+use crate::limit::prefix::Prefix;
 use crate::limit::{Asking, Limit, Limiter, Settings, Verdict};
 
 /// Counts that strangers share when there are too many of them.
@@ -22,16 +27,22 @@ const LOOK_EVERY: u64 = 4_096;
 /// How often counts that no longer matter are forgotten.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Key {
-    Own(Asking),
-    Shared(u64),
-}
+/// A count for each key. Every request looks for one or two among very many: the hash is quick, and its seed
+/// is the process's own.
+type Keyed<K> = RateLimiter<
+    K,
+    DashMapStateStore<K, RandomState>,
+    DefaultClock,
+    NoOpMiddleware<<DefaultClock as Clock>::Instant>,
+>;
 
 #[derive(Debug)]
-struct Counts {
+struct Counts<K: Hash + Eq + Clone> {
     limit: Limit,
-    limiter: DefaultKeyedRateLimiter<Key>,
+    /// One by one.
+    own: Keyed<K>,
+    /// Of those who share.
+    shared: Keyed<u64>,
     asked: AtomicU64,
     crowded: AtomicBool,
 }
@@ -39,9 +50,9 @@ struct Counts {
 /// The limits of one process.
 #[derive(Debug)]
 pub struct InMemory {
-    anything: Counts,
-    fan: Counts,
-    gated: Counts,
+    anything: Counts<Prefix>,
+    fan: Counts<FanId>,
+    gated: Counts<TicketId>,
     strangers_max: usize,
     hasher: RandomState,
     clock: DefaultClock,
@@ -55,7 +66,7 @@ impl InMemory {
             fan: Counts::new(settings.fan),
             gated: Counts::new(settings.gated),
             strangers_max: settings.strangers_max,
-            hasher: RandomState::new(),
+            hasher: RandomState::default(),
             clock: DefaultClock::default(),
         }
     }
@@ -77,55 +88,22 @@ impl InMemory {
 
     /// Forgets counts that no longer matter. Twice is as good as once.
     pub fn step(&self) {
-        for counts in [&self.anything, &self.fan, &self.gated] {
-            counts.limiter.retain_recent();
-            counts.look(self.strangers_max);
-        }
+        self.anything.step(self.strangers_max);
+        self.fan.step(self.strangers_max);
+        self.gated.step(self.strangers_max);
     }
 
-    fn counts(&self, asking: Asking) -> &Counts {
-        match asking {
-            Asking::Anything(_) => &self.anything,
-            Asking::Fan(_) => &self.fan,
-            Asking::Gated(_) => &self.gated,
-        }
-    }
-}
-
-impl Counts {
-    fn new(limit: Limit) -> Self {
-        let at_least_one = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
-        let quota = Quota::per_second(at_least_one(limit.per_s));
-        Self {
-            limit,
-            limiter: RateLimiter::keyed(quota.allow_burst(at_least_one(limit.burst))),
-            asked: AtomicU64::new(0),
-            crowded: AtomicBool::new(false),
-        }
-    }
-
-    fn look(&self, strangers_max: usize) {
-        let crowded = strangers_max <= self.limiter.len();
-        self.crowded.store(crowded, Ordering::Relaxed);
-    }
-}
-
-impl Limiter for InMemory {
-    fn limit(&self, asking: Asking) -> Limit {
-        self.counts(asking).limit
-    }
-
-    fn ask(&self, asking: Asking) -> Verdict {
-        let counts = self.counts(asking);
+    fn count<K: Hash + Eq + Clone>(&self, counts: &Counts<K>, key: &K) -> Verdict {
         if counts.asked.fetch_add(1, Ordering::Relaxed) % LOOK_EVERY == LOOK_EVERY - 1 {
             counts.look(self.strangers_max);
         }
-        let key = if counts.crowded.load(Ordering::Relaxed) {
-            Key::Shared(self.hasher.hash_one(asking) % SHARED_COUNTS)
+        let counted = if counts.crowded.load(Ordering::Relaxed) {
+            let shared = self.hasher.hash_one(key) % SHARED_COUNTS;
+            counts.shared.check_key(&shared)
         } else {
-            Key::Own(asking)
+            counts.own.check_key(key)
         };
-        match counts.limiter.check_key(&key) {
+        match counted {
             Ok(()) => Verdict::Pass,
             Err(until) => {
                 let wait = until.wait_time_from(self.clock.now());
@@ -138,10 +116,53 @@ impl Limiter for InMemory {
     }
 }
 
+impl<K: Hash + Eq + Clone> Counts<K> {
+    fn new(limit: Limit) -> Self {
+        let at_least_one = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
+        let quota = Quota::per_second(at_least_one(limit.per_s));
+        let quota = quota.allow_burst(at_least_one(limit.burst));
+        Self {
+            limit,
+            own: RateLimiter::dashmap_with_hasher(quota, RandomState::default()),
+            shared: RateLimiter::dashmap_with_hasher(quota, RandomState::default()),
+            asked: AtomicU64::new(0),
+            crowded: AtomicBool::new(false),
+        }
+    }
+
+    fn step(&self, strangers_max: usize) {
+        self.own.retain_recent();
+        self.shared.retain_recent();
+        self.look(strangers_max);
+    }
+
+    fn look(&self, strangers_max: usize) {
+        let crowded = strangers_max <= self.own.len();
+        self.crowded.store(crowded, Ordering::Relaxed);
+    }
+}
+
+impl Limiter for InMemory {
+    fn limit(&self, asking: Asking) -> Limit {
+        match asking {
+            Asking::Anything(_) => self.anything.limit,
+            Asking::Fan(_) => self.fan.limit,
+            Asking::Gated(_) => self.gated.limit,
+        }
+    }
+
+    fn ask(&self, asking: Asking) -> Verdict {
+        match asking {
+            Asking::Anything(prefix) => self.count(&self.anything, &prefix),
+            Asking::Fan(fan) => self.count(&self.fan, &fan),
+            Asking::Gated(ticket) => self.count(&self.gated, &ticket),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::ids::FanId;
 
     fn settings(strangers_max: usize) -> Settings {
         let fan = Limit { per_s: 1, burst: 2 };
@@ -170,7 +191,7 @@ mod tests {
         for n in 0..200_000u128 {
             limits.ask(Asking::Fan(FanId(n.to_be_bytes())));
         }
-        let counted = limits.fan.limiter.len();
+        let counted = limits.fan.own.len() + limits.fan.shared.len();
         let bound = 1_000 + usize::try_from(LOOK_EVERY + SHARED_COUNTS).unwrap();
         assert!(counted <= bound, "{counted}");
     }

@@ -5,18 +5,20 @@
 //! strangers than may be counted one by one, those who are new share a fixed number of counts: a
 //! flood of made-up addresses costs honest newcomers some of their allowance, never our memory.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use tokio::time::Instant;
 
 use crate::base::ids::ShowId;
-use crate::base::limits::PROOFS_SPENT_MAX;
+use crate::base::limits::{JOINED_NETWORKS_MAX, PROOFS_SPENT_MAX};
+use crate::base::time::Clock;
 use crate::limit::gcra::{Count, Entry, Ladder, Shows, decide};
 use crate::limit::prefix::{PREFIXES_MAX, Prefix};
-use crate::limit::{Joiner, Joins, Showing};
+use crate::limit::tally::{Counted as Minute, Tally};
+use crate::limit::{Joiner, Joins, Showing, Silence};
 
 /// Counts that strangers share when there are too many of them.
 const SHARED_COUNTS: u64 = 65_536;
@@ -35,6 +37,9 @@ pub struct JoinsInMemory {
     proofs_max: usize,
     began: Instant,
     counted: Mutex<Counted>,
+    /// By whose time minutes are told; none where nobody asks for them.
+    clock: Option<Arc<dyn Clock>>,
+    tallies: Mutex<BTreeMap<ShowId, Tally>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -65,10 +70,23 @@ impl JoinsInMemory {
             proofs_max: PROOFS_SPENT_MAX,
             began: Instant::now(),
             counted: Mutex::default(),
+            clock: None,
+            tallies: Mutex::default(),
         }
     }
 
-    /// As [`Joins::ask`], at this time in microseconds, which never goes back.
+    /// The same, where somebody asks how many have joined, in minutes of this clock.
+    #[must_use]
+    pub fn tallying(self, clock: Arc<dyn Clock>) -> Self {
+        let clock = Some(clock);
+        Self { clock, ..self }
+    }
+
+    fn tallies(&self) -> MutexGuard<'_, BTreeMap<ShowId, Tally>> {
+        self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`Joins::ask`], at this time in microseconds.
     pub fn ask_at(&self, now: u64, show: &ShowId, joiner: Joiner) -> Entry {
         // Nothing panics under this lock; if it did, the counts would still be whole.
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,17 +108,21 @@ impl JoinsInMemory {
         for (count, key) in counts.iter_mut().zip(&keys) {
             *count = counted.prefixes.get(key).copied().unwrap_or_default();
         }
-        let counts = &mut counts[..keys.len()];
-        let entry = decide(&self.ladder, now, &mut all, counts, shows);
-        if let Entry::Pass { .. } = entry {
+        let before = (all, counts);
+        let entry = decide(
+            &self.ladder,
+            now,
+            &mut all,
+            &mut counts[..keys.len()],
+            shows,
+        );
+        if before != (all, counts) {
             counted.shows.insert(show.clone(), all);
-            counted
-                .prefixes
-                .extend(keys.into_iter().zip(counts.iter().copied()));
-            if let Some(proof) = once {
-                let until = now + proof.ttl_ms * 1_000;
-                counted.spent.insert((show.clone(), proof.id), until);
-            }
+            counted.prefixes.extend(keys.into_iter().zip(counts));
+        }
+        if let (Entry::Pass { .. }, Some(proof)) = (entry, once) {
+            let until = now + proof.ttl_ms * 1_000;
+            counted.spent.insert((show.clone(), proof.id), until);
         }
         entry
     }
@@ -150,7 +172,28 @@ impl Counted {
 #[async_trait]
 impl Joins for JoinsInMemory {
     async fn ask(&self, show: &ShowId, joiner: Joiner) -> Entry {
-        self.ask_at(self.now(), show, joiner)
+        let entry = self.ask_at(self.now(), show, joiner);
+        if let (Entry::Pass { .. }, Some(clock)) = (entry, &self.clock) {
+            let mut tallies = self.tallies();
+            let tally = tallies.entry(show.clone()).or_default();
+            tally.add(clock.now(), joiner.from.network(), JOINED_NETWORKS_MAX);
+        }
+        entry
+    }
+
+    async fn closed(&self, show: &ShowId) -> Result<Vec<Minute>, Silence> {
+        let tallies = self.tallies();
+        let (Some(tally), Some(clock)) = (tallies.get(show), &self.clock) else {
+            return Ok(Vec::new());
+        };
+        Ok(tally.closed(clock.now()))
+    }
+
+    async fn forget(&self, show: &ShowId, counted: &Minute) -> Result<(), Silence> {
+        if let Some(tally) = self.tallies().get_mut(show) {
+            tally.forget(counted.minute);
+        }
+        Ok(())
     }
 }
 

@@ -6,6 +6,7 @@ pub mod joins_in_memory;
 pub mod joins_in_redis;
 pub mod prefix;
 pub mod settings;
+pub mod tally;
 
 use std::fmt::Debug;
 
@@ -14,6 +15,7 @@ use async_trait::async_trait;
 use crate::base::ids::{FanId, ShowId, TicketId};
 use crate::limit::gcra::Entry;
 use crate::limit::prefix::{Prefix, Prefixes};
+use crate::limit::tally::Counted;
 
 pub use crate::limit::settings::{Limit, Settings};
 
@@ -108,7 +110,19 @@ pub trait Joins: Send + Sync + Debug {
     /// always answers: where the store is away, this process counts by itself. A claim is told the
     /// limits, or [`Entry::Prove`], and is not counted.
     async fn ask(&self, show: &ShowId, joiner: Joiner) -> Entry;
+
+    /// How many passed in the minutes that are over and were not forgotten, by network, the oldest minute
+    /// first. Those that one process counted by itself are not among them.
+    async fn closed(&self, show: &ShowId) -> Result<Vec<Counted>, Silence>;
+
+    /// Lets go of a minute. Where that was said before, nothing changes.
+    async fn forget(&self, show: &ShowId, counted: &Counted) -> Result<(), Silence>;
 }
+
+/// Whoever counts joins does not say how many there were. Ask again.
+#[derive(Debug, thiserror::Error)]
+#[error("joins cannot be told")]
+pub struct Silence(#[source] pub anyhow::Error);
 
 /// A wait in seconds, rounded up; at least one.
 pub fn seconds_of(wait_us: u64) -> u64 {

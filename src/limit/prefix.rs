@@ -4,7 +4,7 @@
 //! is had for the asking: so an IPv6 address counts in all three, and a wider one may do more.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// How many prefixes an address has at most.
 pub const PREFIXES_MAX: usize = 3;
@@ -12,7 +12,8 @@ pub const PREFIXES_MAX: usize = 3;
 /// One network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix {
-    bits: u128,
+    /// Of IPv4 the address; of IPv6 the first half of it, which is all that we look at.
+    bits: u64,
     /// 32, or 64, 56 and 48.
     length: u8,
 }
@@ -26,18 +27,33 @@ pub enum Prefixes {
     Three([Prefix; PREFIXES_MAX]),
 }
 
+/// A network as operators know it: `203.0.113.0/24`, `2001:db8:1::/48`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Network(pub String);
+
+impl Network {
+    /// All that are not named.
+    pub const fn rest() -> Self {
+        Self(String::new())
+    }
+}
+
 impl Prefixes {
     /// The prefixes of an address.
     pub fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(v4) => Self::One([Prefix {
-                bits: u128::from(u32::from(v4)),
+                bits: u64::from(u32::from(v4)),
                 length: 32,
             }]),
-            IpAddr::V6(v6) => Self::Three([64, 56, 48].map(|length| Prefix {
-                bits: u128::from(v6) >> (128 - length) << (128 - length),
-                length,
-            })),
+            IpAddr::V6(v6) => {
+                let half = v6.to_bits() >> 64;
+                let half = u64::try_from(half).expect("half of 128 bits are 64");
+                Self::Three([64, 56, 48].map(|length| Prefix {
+                    bits: half >> (64 - length) << (64 - length),
+                    length,
+                }))
+            }
         }
     }
 
@@ -47,6 +63,23 @@ impl Prefixes {
             Self::One(one) => one,
             Self::Three(three) => three,
         }
+    }
+
+    /// The network that joins are told by: wide enough to be nobody's in particular.
+    pub fn network(&self) -> Network {
+        Network(match self {
+            Self::One([Prefix { bits, .. }]) => {
+                let [.., a, b, c, _] = bits.to_be_bytes();
+                format!("{}/24", Ipv4Addr::new(a, b, c, 0))
+            }
+            Self::Three([.., widest]) => {
+                format!(
+                    "{}/{}",
+                    Ipv6Addr::from(u128::from(widest.bits) << 64),
+                    widest.length
+                )
+            }
+        })
     }
 
     /// The narrowest.
@@ -64,7 +97,7 @@ impl fmt::Display for Prefix {
         let digits = usize::from(self.length) / 4;
         match self.length {
             32 => write!(f, "{:0digits$x}", self.bits),
-            length => write!(f, "{:0digits$x}/{length}", self.bits >> (128 - length)),
+            length => write!(f, "{:0digits$x}/{length}", self.bits >> (64 - length)),
         }
     }
 }
@@ -96,6 +129,19 @@ mod tests {
                 .filter(|prefix| others.contains(prefix))
                 .count();
             assert_eq!(same, shared, "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn a_network_is_wider_than_a_customer() {
+        for (address, network) in [
+            ("203.0.113.77", "203.0.113.0/24"),
+            ("::ffff:203.0.113.77", "203.0.113.0/24"),
+            ("2001:db8:1:203::1", "2001:db8:1::/48"),
+            ("::1.2.3.4", "::/48"),
+        ] {
+            let prefixes = Prefixes::of(address.parse().unwrap());
+            assert_eq!(prefixes.network().0, network, "{address}");
         }
     }
 

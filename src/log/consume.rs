@@ -12,29 +12,21 @@
 //! the inbox makes that harmless for our own stores, the event id for everybody else's.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::sync::Notify;
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::base::limits::{DELIVERY_BATCH_MAX, GROUP_RUNS_MS, PARTITIONS};
+use crate::base::limits::{DELIVERY_BATCH_MAX, PARTITIONS};
 use crate::base::time::{Clock, Timestamp};
 use crate::log::aside::{Aside, Went};
 use crate::log::breaker::{Breaker, Verdict};
 use crate::log::inbox::{Because, Inbox, Retry};
 use crate::log::patience::{self, Failure, Next};
+use crate::log::rounds::{self, LOOK_EVERY_MS, MEASURE_EVERY_MS, Rounds};
 use crate::log::{ApplyError, Consumer, Delivery, LogError, Subscriber};
 use crate::telemetry::metrics;
 use crate::telemetry::traces::{Side, Span};
-
-/// How often a consumer looks when nothing is due earlier.
-const LOOK_EVERY_MS: u64 = 100;
-/// How often it says that it runs, and measures how far it is behind.
-const MEASURE_EVERY_MS: u64 = 5_000;
-const _: () = assert!(3 * MEASURE_EVERY_MS <= GROUP_RUNS_MS);
-/// How long it rests after a step that failed.
-const AFTER_FAILURE_MS: u64 = 500;
 
 /// What a step did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -148,11 +140,7 @@ impl<C: Consumer> Consuming<C> {
         if now < self.measure_at {
             return Ok(());
         }
-        self.inbox.register(group).await?;
-        let lag = self.log.lag(group).await?;
-        let oldest_ms = lag.iter().map(|lag| lag.oldest_ms).max();
-        let records = lag.iter().map(|lag| lag.records).sum();
-        metrics::lag(group, records, oldest_ms.unwrap_or_default());
+        rounds::measure(group, &*self.log, &*self.inbox).await?;
         self.measure_at = now.plus_ms(MEASURE_EVERY_MS);
         Ok(())
     }
@@ -371,22 +359,17 @@ impl<C: Consumer> Consuming<C> {
     /// None at present: a failed step is logged and repeated.
     pub async fn run(mut self, nudge: Arc<Notify>, stop: CancellationToken) -> anyhow::Result<()> {
         self.stop = stop.clone();
-        while !stop.is_cancelled() {
-            let pause_ms = match self.step().await {
-                Ok(step) => step.pause_ms,
-                Err(error) => {
-                    let error = anyhow::Error::from(error);
-                    tracing::warn!(group = self.consumer.group(), "a step failed: {error:#}");
-                    AFTER_FAILURE_MS
-                }
-            };
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => {}
-                () = nudge.notified() => {}
-                () = sleep(Duration::from_millis(pause_ms)) => {}
-            }
-        }
-        Ok(())
+        rounds::run(self, nudge, stop).await
+    }
+}
+
+#[async_trait]
+impl<C: Consumer> Rounds for Consuming<C> {
+    fn group(&self) -> &'static str {
+        self.consumer.group()
+    }
+
+    async fn round(&mut self) -> Result<u64, LogError> {
+        Ok(self.step().await?.pause_ms)
     }
 }

@@ -4,7 +4,7 @@
 //! `in_kafka.rs` reads Kafka. `name_in_*.rs` keeps which of them it is, and `via_debezium.rs` takes the
 //! outbox from the relays.
 //! `inbox.rs` is what the groups have done: offsets, handled events, retries, dead letters.
-//! `consume.rs` hands deliveries to a consumer, one partition after the other; `breaker.rs` tells a
+//! `rounds.rs` is the rhythm of every group; `consume.rs` hands deliveries to a consumer, one partition after the other; `breaker.rs` tells a
 //! poisoned event from a provider that is down, `patience.rs` decides what becomes of a failure, and
 //! `aside.rs` takes what is given up to the dead letters.
 
@@ -21,6 +21,7 @@ pub mod name_in_sqlite;
 pub mod outbox_in_postgres;
 pub mod outbox_in_sqlite;
 pub mod patience;
+pub mod rounds;
 pub mod via_debezium;
 
 mod aside;

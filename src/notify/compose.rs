@@ -81,7 +81,8 @@ pub fn compose(envelope: &Envelope) -> Option<(&Order, Message)> {
         | Event::HoldExpired(_)
         | Event::OrderPlaced(_)
         | Event::StockChanged(_)
-        | Event::ShowSoldOut(_) => return None,
+        | Event::ShowSoldOut(_)
+        | Event::JoinsCounted(_) => return None,
     };
     Some((order, write(kind, order)))
 }

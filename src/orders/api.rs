@@ -4,8 +4,6 @@
 //! whom is decided in `rules/`; who is calling, in `caller.rs`; what was sent, in `wire.rs`.
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -15,7 +13,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::base::limits::BODY_BYTES_MAX;
 use crate::base::time::Timestamp;
-use crate::http::extract::{Path, too_large};
+use crate::http::extract::{Path, Whole};
 use crate::http::layers::body_max;
 use crate::http::problem::Problem;
 use crate::orders::caller::Caller;
@@ -59,8 +57,8 @@ async fn traced(mut request: Request, next: Next) -> Response {
 /// What the gateway is told about the buyer's admission.
 const ADMISSION: &str = "catraca-admission";
 
-/// A body within the limit.
-type Sent = Result<Bytes, BytesRejection>;
+/// A body within the limit, or what is wrong with it, for whoever may buy at all.
+type Sent = Result<Whole, Problem>;
 
 /// `GET /v1/shows/{show}/seats`: how many seats each section has left. The same for everybody, so
 /// nobody has to say who they are.
@@ -87,8 +85,8 @@ async fn place_hold(
     sent: Sent,
 ) -> Result<Response, Problem> {
     let buyer = caller.buyer(&show)?;
-    let body: HoldBody = wire::read(&headers, &within_limit(sent)?)?;
-    let key = wire::key(&headers, buyer.fan, "holds", &body)?;
+    let body: HoldBody = wire::read(&headers, &sent?.0)?;
+    let key = wire::key(&headers, &buyer, "holds", &body)?;
     let wish = body.wish()?;
     let claimed = match orders.begin(key).await? {
         Start::Proceed(claimed) => claimed,
@@ -132,8 +130,8 @@ async fn place_order(
     sent: Sent,
 ) -> Result<Response, Problem> {
     let buyer = caller.buyer(&show)?;
-    let body: OrderBody = wire::read(&headers, &within_limit(sent)?)?;
-    let key = wire::key(&headers, buyer.fan, "orders", &body)?;
+    let body: OrderBody = wire::read(&headers, &sent?.0)?;
+    let key = wire::key(&headers, &buyer, "orders", &body)?;
     let (hold, contact, token) = body.parts()?;
     let claimed = match orders.begin(key).await? {
         Start::Proceed(claimed) => claimed,
@@ -190,8 +188,8 @@ async fn pay(
 ) -> Result<Response, Problem> {
     let buyer = caller.buyer(&show)?;
     let order = order.parse().map_err(|_| wire::bad_id())?;
-    let body: PaymentBody = wire::read(&headers, &within_limit(sent)?)?;
-    let key = wire::key(&headers, buyer.fan, "payment", &(order, &body))?;
+    let body: PaymentBody = wire::read(&headers, &sent?.0)?;
+    let key = wire::key(&headers, &buyer, "payment", &(order, &body))?;
     let token = body.token()?;
     let claimed = match orders.begin(key).await? {
         Start::Proceed(claimed) => claimed,
@@ -251,13 +249,6 @@ impl Orders {
         self.written.notify_one();
         Ok(done)
     }
-}
-
-fn within_limit(sent: Sent) -> Result<Bytes, Problem> {
-    sent.map_err(|rejection| match rejection.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => too_large(),
-        _ => Problem::bad_request("bad-json", "The body did not arrive whole."),
-    })
 }
 
 pub(super) fn respond(answer: &Answer) -> Response {

@@ -59,16 +59,22 @@ impl Cancel {
     /// at the same time, is harmless: what was taken back has no seats.
     ///
     /// # Errors
-    /// Where a store is away; what was taken back before stays so.
+    /// Where a store is away; of the other shows as much is taken back.
     pub async fn step(&self) -> anyhow::Result<Swept> {
-        let mut swept = Swept::default();
+        let (mut swept, mut failed) = (Swept::default(), None);
         for show in self.shows.list().await? {
             if show.cancelled_at.is_none() {
                 continue;
             }
-            let now = self.store.cancel_show(&show.id, CANCELLED_AT_ONCE).await?;
-            swept.holds += now.holds;
-            swept.orders += now.orders;
+            match self.store.cancel_show(&show.id, CANCELLED_AT_ONCE).await {
+                Ok(now) => {
+                    swept.holds += now.holds;
+                    swept.orders += now.orders;
+                }
+                Err(error) => {
+                    failed = Some(anyhow::Error::from(error).context(show.id.to_string()));
+                }
+            }
         }
         metrics::cancelled("hold", swept.holds);
         metrics::cancelled("order", swept.orders);
@@ -76,6 +82,6 @@ impl Cancel {
             self.payable.notify_one();
             self.written.notify_one();
         }
-        Ok(swept)
+        failed.map_or(Ok(swept), Err)
     }
 }

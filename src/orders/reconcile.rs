@@ -58,8 +58,9 @@ impl Reconcile {
     /// Looks at every show once. Running it twice is harmless: seats that are as decided stay.
     ///
     /// # Errors
-    /// Where a store is away; shows that were reconciled before stay so.
+    /// Where a store is away, or somebody decided otherwise meanwhile; the other shows are reconciled.
     pub async fn step(&mut self) -> anyhow::Result<()> {
+        let mut failed = Ok(());
         for show in self.shows.list().await? {
             let now = Instant::now();
             if let Some((version, again_at)) = self.done.get(&show.id)
@@ -69,7 +70,14 @@ impl Reconcile {
                 continue;
             }
             let sections = &show.settings.sections;
-            let changed = self.orders.reconcile(&show.id, sections).await?;
+            let reconciled = self.orders.reconcile(&show.id, show.version, sections);
+            let changed = match reconciled.await {
+                Ok(changed) => changed,
+                Err(error) => {
+                    failed = Err(anyhow::Error::from(error).context(show.id.to_string()));
+                    continue;
+                }
+            };
             tracing::info!(show.id = %show.id, ?changed, "seats are as decided");
             // Of a cancelled show seats come back all the while, and somebody waits for the last one.
             let pause = match show.cancelled_at {
@@ -79,6 +87,6 @@ impl Reconcile {
             let again_at = (0 < changed.kept).then(|| now + pause);
             self.done.insert(show.id, (show.version, again_at));
         }
-        Ok(())
+        failed
     }
 }

@@ -204,6 +204,7 @@ pub(super) fn terms(
     is_cancelled: bool,
 ) -> Result<Terms, StoreError> {
     let settings: Settings = serde_json::from_str(settings).map_err(corrupt)?;
+    let sections = settings.sections.into_iter().map(|section| section.name);
     Ok(Terms {
         show: ShowFacts {
             id: show.clone(),
@@ -212,6 +213,7 @@ pub(super) fn terms(
         },
         hold_ms: settings.hold_ms,
         holds_per_ticket: settings.holds_per_ticket,
+        sections: sections.collect(),
         is_cancelled,
     })
 }

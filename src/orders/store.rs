@@ -24,11 +24,13 @@ pub type Told<T> = Result<Result<T, Refusal>, StoreError>;
 /// What selling keeps. Methods with a `key` write the answer to it in the same transaction.
 #[async_trait]
 pub trait Store: Send + Sync + Debug {
-    /// Makes sections and seats what a show's settings say; of a cancelled show there are none,
-    /// whatever they say. Seats that somebody has stay, even where the settings have fewer.
+    /// Makes sections and seats what a show's settings say, if they still have this version: somebody
+    /// else may have followed a later one. Of a cancelled show there are none, whatever they say. Seats
+    /// that somebody has stay, even where the settings have fewer.
     async fn reconcile(
         &self,
         show: &ShowId,
+        version: u64,
         sections: &[Section],
     ) -> Result<Reconciled, StoreError>;
 

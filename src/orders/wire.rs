@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use sha2::{Digest, Sha256};
 
-use crate::base::ids::{FanId, HoldId, hex};
+use crate::base::ids::{HoldId, hex};
 use crate::base::limits::{
     EMAIL_BYTES_MAX, PAYMENT_TOKEN_BYTES_MAX, SEAT_NAME_BYTES_MAX, SEATS_PER_HOLD_MAX,
 };
 use crate::http::extract::is_json;
 use crate::http::problem::Problem;
 use crate::orders::idempotency::{self, Key};
-use crate::orders::rules::Contact;
 use crate::orders::rules::hold::Wish;
+use crate::orders::rules::{Buyer, Contact};
 
 /// `POST …/holds`. A price is not among its members: it comes from the section alone.
 #[derive(Debug, Serialize, Deserialize)]
@@ -178,10 +178,11 @@ fn locale(asked: Option<&str>) -> &'static str {
     }
 }
 
-/// The request's idempotency key, if it has one. `asked` is what it asks for, in one spelling.
+/// The request's idempotency key, if it has one. `asked` is what it asks for, in one spelling: of
+/// another show it is something else.
 pub(super) fn key(
     headers: &HeaderMap,
-    fan: FanId,
+    buyer: &Buyer,
     route: &'static str,
     asked: &impl Serialize,
 ) -> Result<Option<Key>, Problem> {
@@ -199,9 +200,10 @@ pub(super) fn key(
             "Idempotency-Key must be one text of 1 to 255 visible ASCII characters.",
         ));
     };
-    let asked = serde_json::to_vec(asked).expect("bodies that were read can be written");
+    let asked = serde_json::to_vec(&(buyer.show.as_str(), asked))
+        .expect("bodies that were read can be written");
     Ok(Some(Key {
-        fan,
+        fan: buyer.fan,
         route,
         key: key.to_owned(),
         fingerprint: hex(&Sha256::digest(&asked)),

@@ -60,7 +60,8 @@ fn said(delivery: &Delivery) -> Result<Said, Failure> {
         | Event::OrderConfirmed(_)
         | Event::OrderDeclined(_)
         | Event::OrderCancelled(_)
-        | Event::OrderRefunded(_) => {
+        | Event::OrderRefunded(_)
+        | Event::JoinsCounted(_) => {
             let reason = "the payload is of another type than its delivery";
             Err(Failure::Permanent(reason.to_owned()))
         }

@@ -17,6 +17,7 @@ use crate::base::limits::{PARTITIONS, STOCK_EVERY_MS, STOCK_REPEAT_MS};
 use crate::base::time::{Clock, Timestamp};
 use crate::event::{Envelope, Event, codec};
 use crate::log::inbox::Inbox;
+use crate::log::rounds;
 use crate::log::{Delivery, LogError, Subscriber};
 use crate::room::model::command;
 use crate::room::{self, Rooms};
@@ -118,7 +119,7 @@ impl Counter {
         }
         if repeats {
             self.repeat_at = now.plus_ms(STOCK_REPEAT_MS);
-            self.measure().await?;
+            rounds::measure(GROUP, &*self.parts.log, &*self.parts.inbox).await?;
         }
         for (said, saved) in statements.into_iter().zip(saved) {
             match saved {
@@ -138,15 +139,6 @@ impl Counter {
         self.tell().await;
         step.untold = count(self.untold.len());
         Ok(step)
-    }
-
-    async fn measure(&self) -> Result<(), LogError> {
-        self.parts.inbox.register(GROUP).await?;
-        let lag = self.parts.log.lag(GROUP).await?;
-        let oldest_ms = lag.iter().map(|lag| lag.oldest_ms).max();
-        let records = lag.iter().map(|lag| lag.records).sum();
-        metrics::lag(GROUP, records, oldest_ms.unwrap_or_default());
-        Ok(())
     }
 
     /// The shows that deliveries are about, and how far the deliveries go.
@@ -254,8 +246,8 @@ fn show_of(delivery: &Delivery) -> Option<ShowId> {
         | Event::OrderDeclined(order)
         | Event::OrderCancelled(order)
         | Event::OrderRefunded(order) => Some(order.event.id),
-        // Our own: they are what a count said, no reason to count.
-        Event::StockChanged(_) | Event::ShowSoldOut(_) => None,
+        // Our own are what a count said, no reason to count; and nobody has a seat by joining.
+        Event::StockChanged(_) | Event::ShowSoldOut(_) | Event::JoinsCounted(_) => None,
     }
 }
 

@@ -118,7 +118,8 @@ impl Consumer for Turns {
             | Event::OrderCancelled(_)
             | Event::OrderRefunded(_)
             | Event::StockChanged(_)
-            | Event::ShowSoldOut(_) => {
+            | Event::ShowSoldOut(_)
+            | Event::JoinsCounted(_) => {
                 return Err(permanent(
                     "the payload is of another type than its delivery",
                 ));

@@ -1,18 +1,53 @@
 //! Every metric: one function, one doc line, one place. Labels come from our own words, never from
 //! input.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use metrics::{counter, gauge, histogram};
+use metrics::{Counter, counter, gauge, histogram};
+
+/// As many words as a label of a [`ByWord`] has at most.
+const WORDS_MAX: usize = 16;
+
+/// Counters of what every request of the gateway does, by the word of their one label: each is looked up
+/// once in the life of the process, which has its recorder before it has requests.
+struct ByWord {
+    name: &'static str,
+    label: &'static str,
+    known: [OnceLock<(&'static str, Counter)>; WORDS_MAX],
+}
+
+impl ByWord {
+    const fn new(name: &'static str, label: &'static str) -> Self {
+        Self {
+            name,
+            label,
+            known: [const { OnceLock::new() }; WORDS_MAX],
+        }
+    }
+
+    fn add(&self, word: &'static str, count: u64) {
+        let counter = || counter!(self.name, self.label => word);
+        for known in &self.known {
+            let (is, known) = known.get_or_init(|| (word, counter()));
+            if *is == word {
+                return known.increment(count);
+            }
+        }
+        counter().increment(count);
+    }
+}
 
 /// `catraca_join_total{outcome}`: joins by answer.
 pub fn join(outcome: &'static str) {
-    counter!("catraca_join_total", "outcome" => outcome).increment(1);
+    static COUNTERS: ByWord = ByWord::new("catraca_join_total", "outcome");
+    COUNTERS.add(outcome, 1);
 }
 
 /// `catraca_status_total{state}`: status polls by how the fan stood.
 pub fn status(state: &'static str) {
-    counter!("catraca_status_total", "state" => state).increment(1);
+    static COUNTERS: ByWord = ByWord::new("catraca_status_total", "state");
+    COUNTERS.add(state, 1);
 }
 
 /// `catraca_claim_total{outcome}`: claims by answer.
@@ -47,13 +82,15 @@ pub fn follow_up(outcome: &'static str) {
 
 /// `catraca_gate_total{outcome}`: requests to gated routes by whether they passed.
 pub fn gate(outcome: &'static str) {
-    counter!("catraca_gate_total", "outcome" => outcome).increment(1);
+    static COUNTERS: ByWord = ByWord::new("catraca_gate_total", "outcome");
+    COUNTERS.add(outcome, 1);
 }
 
 /// `catraca_forward_total{outcome}`: forwarded requests by class of the answer, or why there was
 /// none.
 pub fn forward(outcome: &'static str) {
-    counter!("catraca_forward_total", "outcome" => outcome).increment(1);
+    static COUNTERS: ByWord = ByWord::new("catraca_forward_total", "outcome");
+    COUNTERS.add(outcome, 1);
 }
 
 /// `catraca_repeat_total{outcome}`: requests that could be sent once more, because their connection
@@ -190,6 +227,17 @@ pub fn late_sale(kind: &'static str) {
     counter!("catraca_late_sales_total", "kind" => kind).increment(1);
 }
 
+/// `catraca_late_joins_total`: joins that were told after their five minutes were closed.
+pub fn late_joins(joins: u64) {
+    counter!("catraca_late_joins_total").increment(joins);
+}
+
+/// `catraca_joins_told_total{outcome}`: joins by what became of their minute: told in an event, or overtaken
+/// by a later minute, and in none.
+pub fn joins_told(outcome: &'static str, joins: u64) {
+    counter!("catraca_joins_told_total", "outcome" => outcome).increment(joins);
+}
+
 /// `catraca_smtp_mails_total{outcome}`: mails handed to the SMTP provider by what came of it: taken,
 /// permanent, transient, throttled, away.
 pub fn smtp_mail(outcome: &'static str) {
@@ -276,9 +324,10 @@ pub fn redis_redirect() {
 /// `catraca_batch_calls_total{kind}`, `catraca_batch_asks_total{kind}`: calls with what many fans
 /// ask at once, and what was asked with them; the second by the first is how much one call carries.
 pub fn batch(kind: &'static str, asks: usize) {
-    counter!("catraca_batch_calls_total", "kind" => kind).increment(1);
-    let asks = u64::try_from(asks).unwrap_or(u64::MAX);
-    counter!("catraca_batch_asks_total", "kind" => kind).increment(asks);
+    static CALLS: ByWord = ByWord::new("catraca_batch_calls_total", "kind");
+    static ASKS: ByWord = ByWord::new("catraca_batch_asks_total", "kind");
+    CALLS.add(kind, 1);
+    ASKS.add(kind, u64::try_from(asks).unwrap_or(u64::MAX));
 }
 
 /// `catraca_batch_refused_total{kind}`: questions for which the next batch had no room.

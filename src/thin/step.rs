@@ -6,26 +6,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
+use async_trait::async_trait;
 use tokio::sync::Notify;
-use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::base::limits::{DELIVERY_BATCH_MAX, PARTITIONS};
 use crate::base::time::{Clock, Timestamp};
 use crate::log::inbox::Inbox;
+use crate::log::rounds::{self, LOOK_EVERY_MS, MEASURE_EVERY_MS, Rounds};
 use crate::log::{Delivery, LogError, Subscriber};
 use crate::telemetry::metrics;
 use crate::thin::GROUP;
 use crate::thin::store::Sink;
-
-/// How often it looks when nothing is new.
-const LOOK_EVERY_MS: u64 = 100;
-/// How often it says that it runs, and measures how far it is behind.
-const MEASURE_EVERY_MS: u64 = 5_000;
-/// How long it rests after a step that failed.
-const AFTER_FAILURE_MS: u64 = 500;
 
 /// Sends every event again without its facts.
 #[derive(Debug)]
@@ -101,11 +94,7 @@ impl Thinner {
         if now < self.measure_at {
             return Ok(());
         }
-        self.inbox.register(GROUP).await?;
-        let lag = self.log.lag(GROUP).await?;
-        let oldest_ms = lag.iter().map(|lag| lag.oldest_ms).max();
-        let records = lag.iter().map(|lag| lag.records).sum();
-        metrics::lag(GROUP, records, oldest_ms.unwrap_or_default());
+        rounds::measure(GROUP, &*self.log, &*self.inbox).await?;
         self.measure_at = now.plus_ms(MEASURE_EVERY_MS);
         Ok(())
     }
@@ -114,25 +103,20 @@ impl Thinner {
     ///
     /// # Errors
     /// None at present: a failed step is logged and repeated.
-    pub async fn run(mut self, nudge: Arc<Notify>, stop: CancellationToken) -> anyhow::Result<()> {
-        while !stop.is_cancelled() {
-            let pause_ms = match self.step().await {
-                Ok(0) => LOOK_EVERY_MS,
-                Ok(_) => 0,
-                Err(error) => {
-                    let error = anyhow::Error::from(error);
-                    tracing::warn!(group = GROUP, "a step failed: {error:#}");
-                    AFTER_FAILURE_MS
-                }
-            };
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => {}
-                () = nudge.notified() => {}
-                () = sleep(Duration::from_millis(pause_ms)) => {}
-            }
-        }
-        Ok(())
+    pub async fn run(self, nudge: Arc<Notify>, stop: CancellationToken) -> anyhow::Result<()> {
+        rounds::run(self, nudge, stop).await
+    }
+}
+
+#[async_trait]
+impl Rounds for Thinner {
+    fn group(&self) -> &'static str {
+        GROUP
+    }
+
+    async fn round(&mut self) -> Result<u64, LogError> {
+        let pause_ms = |sent: u64| if sent == 0 { LOOK_EVERY_MS } else { 0 };
+        self.step().await.map(pause_ms)
     }
 }
 

@@ -46,3 +46,10 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(text).ok()
 }
+
+/// The same of as many bytes as are expected, and no others.
+pub(crate) fn decode_array<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    let decoded = URL_SAFE_NO_PAD.decode_slice(text, &mut bytes);
+    (decoded == Ok(N)).then_some(bytes)
+}

@@ -11,7 +11,7 @@ use crate::base::ids::{Commitment, Edition, FanId, Generation, Number, ShowId};
 use crate::base::limits::TOKEN_BYTES_MAX;
 use crate::base::time::Timestamp;
 use crate::token::keyring::{KeyRing, Keys};
-use crate::token::{decode, encode, hmac_with};
+use crate::token::{decode, decode_array, encode, hmac_with};
 
 const FORMAT: &str = "c1";
 /// The payload begins with a commitment.
@@ -73,9 +73,7 @@ impl Pass {
     pub fn verify(text: &str, ring: &KeyRing) -> Result<Self, PassError> {
         let parts = Parts::of(text).ok_or(PassError)?;
         let keys = ring.accepted(parts.label).ok_or(PassError)?;
-        let tag = decode(parts.mac)
-            .filter(|tag| tag.len() == MAC_BYTES)
-            .ok_or(PassError)?;
+        let tag: [u8; MAC_BYTES] = decode_array(parts.mac).ok_or(PassError)?;
         mac(keys, parts.signed)
             .verify_truncated_left(&tag)
             .map_err(|_| PassError)?;

@@ -128,6 +128,11 @@ impl Role {
         self.process.pid()
     }
 
+    /// Whether it still runs.
+    pub(super) fn runs(&mut self) -> bool {
+        self.process.runs()
+    }
+
     pub(super) fn cpu(&self) -> anyhow::Result<Duration> {
         cpu(self.pid())
     }

@@ -241,40 +241,6 @@ pub struct Cancellation {
     pub payments_open: u64,
 }
 
-/// A show as it is listed.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Availability {
-    /// The show.
-    pub show: String,
-    /// Rises with every event that changed it.
-    pub version: u64,
-    /// Its sections.
-    #[schema(value_type = Vec<Object>)]
-    pub sections: Vec<serde_json::Value>,
-    /// Free seats of all sections.
-    pub free: u64,
-    /// When they were counted.
-    #[schema(format = DateTime)]
-    pub as_of: String,
-    /// When the last one went; null while there are any.
-    #[schema(format = DateTime, required)]
-    pub sold_out_at: Option<String>,
-}
-
-/// What was sold, by minute.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Sales {
-    /// The show.
-    pub show: String,
-    /// How late an event may come and still count in its minute.
-    pub lateness_ms: u64,
-    /// The minutes, oldest first.
-    #[schema(value_type = Vec<Object>)]
-    pub minutes: Vec<serde_json::Value>,
-}
-
 /// Where an order stopped.
 #[derive(Debug, Deserialize, ToSchema)]
 pub struct Journey {

@@ -7,6 +7,8 @@
 
 pub mod bodies;
 pub mod desk;
+pub mod views;
+
 mod operations;
 mod operators;
 
@@ -168,8 +170,9 @@ fn operators() -> Components {
         desk::RevokeRequest,
         desk::Revoked,
         desk::Cancellation,
-        desk::Availability,
-        desk::Sales,
+        views::Availability,
+        views::Sales,
+        views::Joins,
         desk::Journey,
         desk::DeadLetters,
         desk::DeadLetter,

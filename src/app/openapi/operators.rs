@@ -102,6 +102,13 @@ pub(super) const OPERATIONS: &[Operation] = &[
     .query("after", "Only minutes after this one, RFC 3339.")
     .answers(&[("200", Carries::Json("Sales"))]),
     read(
+        "/admin/v1/shows/{show}/joins",
+        "joins",
+        "How many joined, by network in five minutes",
+    )
+    .query("after", "Only windows after this one, RFC 3339.")
+    .answers(&[("200", Carries::Json("Joins"))]),
+    read(
         "/admin/v1/orders/{order}/journey",
         "journey",
         "Where an order stopped, by its id or its hold's",

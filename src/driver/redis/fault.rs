@@ -83,8 +83,13 @@ fn outage_of(error: &redis::RedisError) -> Option<Outage> {
     if text.contains("max number of clients") {
         return Some(Outage::OutOfConnections); // ERR, as if it were about what was asked
     }
-    if text.contains("The user executing the script can't") {
-        return Some(Outage::Forbidden); // ERR, as if the script were wrong
+    // ERR, as if the script were wrong; the second since Redis 7.2 and in Valkey.
+    let forbids = [
+        "The user executing the script can't",
+        "ACL failure in script",
+    ];
+    if forbids.iter().any(|words| text.contains(words)) {
+        return Some(Outage::Forbidden);
     }
     if text.contains("nknown command") || text.contains("command called from script") {
         return Some(Outage::Version); // ERR; an operator may have renamed it
@@ -151,6 +156,10 @@ mod tests {
             ("ERR max number of clients reached", "out_of_connections"),
             (
                 "ERR The user executing the script can't run this command or subcommand",
+                "forbidden",
+            ),
+            (
+                "ERR ACL failure in script: User clerk has no permissions to run the 'get' command",
                 "forbidden",
             ),
             (

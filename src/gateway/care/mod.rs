@@ -5,27 +5,29 @@
 //! route: rate, places ──► upstream: breaker, places ──► sent ──► answered | failed | late
 //! ```
 //!
-//! Nobody waits in a queue of ours: whoever does not fit is told at once when to ask again. The
-//! rules are pure and stand in a file each (the rate's in `limit/gcra.rs`); here they get a clock, a lock
-//! and a voice.
+//! Whoever is beyond the operator's bound is told at once when to ask again. Whoever is within it, and beyond
+//! what the upstream has shown so far that it can do, waits a moment: a shop that nobody has asked yet is asked
+//! by all who were let in together, and learning how many it bears takes a few answers. The rules are pure and
+//! stand in a file each (the rate's in `limit/gcra.rs`); here they get a clock, a lock and a voice.
 
 mod breaker;
 mod budget;
 mod share;
+mod way;
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Instant;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout};
 
+use crate::base::limits::UPSTREAM_WAIT_MS;
 use crate::gateway::care::breaker::{Breaker, Change, Role, Verdict};
 use crate::gateway::care::budget::Budget;
 use crate::gateway::care::share::Share;
-use crate::gateway::terms::Terms;
+pub(crate) use crate::gateway::care::way::Way;
 use crate::http::problem::Problem;
-use crate::limit::Limit;
-use crate::limit::gcra::Rate;
 use crate::telemetry::metrics;
 
 /// What is known of one upstream.
@@ -41,6 +43,8 @@ struct State {
     breaker: Breaker,
     share: Share,
     budget: Budget,
+    /// Those who wait for a place, in the order in which they came. Some may have gone meanwhile.
+    line: VecDeque<oneshot::Sender<Admitted>>,
 }
 
 impl Care {
@@ -54,6 +58,7 @@ impl Care {
                 breaker: Breaker::default(),
                 share: Share::new(in_flight_max),
                 budget: Budget::full(),
+                line: VecDeque::new(),
             }),
         })
     }
@@ -62,28 +67,77 @@ impl Care {
     ///
     /// # Errors
     /// 503: it is down, or has as much to do as it can.
-    pub(crate) fn admit(self: &Arc<Self>) -> Result<Admitted, Problem> {
-        let sent_at = self.since.elapsed();
-        let mut state = self.lock();
-        let role = match state.breaker.ask(sent_at) {
-            Verdict::Pass(role) => role,
-            Verdict::Wait => {
-                metrics::forward("resting");
-                return Err(Problem::unavailable("upstream-unavailable"));
-            }
+    pub(crate) async fn admit(self: &Arc<Self>) -> Result<Admitted, Problem> {
+        let turn = match self.enter()? {
+            Entered::Now(admitted) => return Ok(admitted),
+            Entered::InLine(turn) => turn,
         };
-        if !state.share.take() {
-            state.breaker.abandoned(role, sent_at);
-            metrics::forward("busy");
-            return Err(Problem::unavailable("busy"));
+        let wait = Duration::from_millis(UPSTREAM_WAIT_MS);
+        match timeout(wait, turn).await {
+            Ok(Ok(admitted)) => Ok(admitted),
+            Ok(Err(_)) => Err(resting()), // nobody is sent there any more
+            Err(_) => Err(busy()),
         }
-        state.budget.earn();
-        Ok(Admitted {
+    }
+
+    fn enter(self: &Arc<Self>) -> Result<Entered, Problem> {
+        let now = self.since.elapsed();
+        let mut state = self.lock();
+        let role = match state.breaker.ask(now) {
+            Verdict::Pass(role) => role,
+            Verdict::Wait => return Err(resting()),
+        };
+        state.forget_the_gone();
+        if state.line.is_empty() && state.share.take() {
+            state.budget.earn();
+            return Ok(Entered::Now(self.admitted(role, now)));
+        }
+        if role == Role::Ordinary && state.share.has_room_for(state.line.len()) {
+            let (tell, turn) = oneshot::channel();
+            state.line.push_back(tell);
+            return Ok(Entered::InLine(turn));
+        }
+        state.breaker.abandoned(role, now);
+        Err(busy())
+    }
+
+    fn admitted(self: &Arc<Self>, role: Role, sent_at: Duration) -> Admitted {
+        Admitted {
             care: Arc::clone(self),
             role,
             sent_at,
             is_told: false,
-        })
+        }
+    }
+
+    /// Gives free places to those who wait.
+    fn hand_on(self: &Arc<Self>) {
+        while let Some((first, admitted)) = self.next() {
+            drop(first.send(admitted)); // whoever has just gone gives it back
+        }
+    }
+
+    /// Who is first in line, and a place for them, if there is one. While the upstream rests there is none, and
+    /// nobody waits for it.
+    fn next(self: &Arc<Self>) -> Option<(oneshot::Sender<Admitted>, Admitted)> {
+        let now = self.since.elapsed();
+        let mut state = self.lock();
+        state.forget_the_gone();
+        if state.line.is_empty() || !state.share.take() {
+            return None;
+        }
+        match state.breaker.ask(now) {
+            Verdict::Pass(role) => {
+                state.budget.earn();
+                let first = state.line.pop_front()?;
+                Some((first, self.admitted(role, now)))
+            }
+            Verdict::Wait => {
+                state.share.give_back();
+                state.line.clear();
+                None
+            }
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -105,6 +159,32 @@ impl Care {
             }
         }
     }
+}
+
+impl State {
+    /// All wait equally long, so that most of those who have gone are in front.
+    fn forget_the_gone(&mut self) {
+        while self.line.front().is_some_and(oneshot::Sender::is_closed) {
+            self.line.pop_front();
+        }
+    }
+}
+
+/// What becomes of a request that may be sent.
+#[derive(Debug)]
+enum Entered {
+    Now(Admitted),
+    InLine(oneshot::Receiver<Admitted>),
+}
+
+fn resting() -> Problem {
+    metrics::forward("resting");
+    Problem::unavailable("upstream-unavailable")
+}
+
+fn busy() -> Problem {
+    metrics::forward("busy");
+    Problem::unavailable("busy")
 }
 
 /// A request's place at an upstream. Dropping it gives the place back.
@@ -130,8 +210,12 @@ impl Admitted {
         let mut state = self.care.lock();
         state.share.answered(took, deadline);
         let change = state.breaker.answered(self.role);
+        let somebody_waits = !state.line.is_empty();
         drop(state);
         self.care.say(change);
+        if somebody_waits {
+            self.care.hand_on(); // it may have more now
+        }
     }
 
     /// It could not be reached, or its answer was broken.
@@ -165,73 +249,10 @@ impl Drop for Admitted {
         if !self.is_told {
             state.breaker.abandoned(self.role, now);
         }
-    }
-}
-
-/// One route's own bounds.
-#[derive(Debug)]
-pub(crate) struct Way {
-    pub(crate) terms: Terms,
-    places: Option<Arc<Semaphore>>,
-    pace: Option<Pace>,
-}
-
-/// A rate, and what has passed of it.
-#[derive(Debug)]
-struct Pace {
-    rate: Rate,
-    since: Instant,
-    count: Mutex<u64>,
-}
-
-impl Pace {
-    /// `per_s` requests a second in the long run, and `burst` at once; both at least 1.
-    fn new((per_s, burst): (u32, u32)) -> Self {
-        Self {
-            rate: Rate::of(Limit { per_s, burst }, 1),
-            since: Instant::now(),
-            count: Mutex::default(),
-        }
-    }
-
-    /// Whether a request passes now. One that does not is not counted, and would within a second.
-    fn passes(&self) -> bool {
-        let now_us = u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        let after = self.rate.add(*count, now_us);
-        *count = after.unwrap_or(*count);
-        after.is_ok()
-    }
-}
-
-impl Way {
-    /// A route that nobody has taken yet.
-    pub(crate) fn new(terms: Terms) -> Self {
-        Self {
-            places: terms.in_flight_max.map(|max| Arc::new(Semaphore::new(max))),
-            pace: terms.rate.map(Pace::new),
-            terms,
-        }
-    }
-
-    /// A place on the route, where it has bounds of its own.
-    ///
-    /// # Errors
-    /// 503: more than it takes. It is the route that is full; nobody in particular asked too often.
-    pub(crate) fn enter(&self) -> Result<Option<OwnedSemaphorePermit>, Problem> {
-        let busy = || {
-            metrics::forward("busy");
-            Problem::unavailable("busy")
-        };
-        let place = match &self.places {
-            Some(places) => Some(Arc::clone(places).try_acquire_owned())
-                .transpose()
-                .map_err(|_| busy())?,
-            None => None,
-        };
-        match &self.pace {
-            Some(pace) if !pace.passes() => Err(busy()),
-            Some(_) | None => Ok(place),
+        let somebody_waits = !state.line.is_empty();
+        drop(state);
+        if somebody_waits {
+            self.care.hand_on();
         }
     }
 }
@@ -239,82 +260,87 @@ impl Way {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::VecDeque;
+    use futures_util::FutureExt;
+    use tokio::task::JoinSet;
+    use tokio::time::sleep;
 
-    /// An upstream of so many workers, each a tenth of a second a request, that never learns that
-    /// nobody waits any more.
-    struct Upstream {
-        free_at: Vec<Duration>,
+    const DEADLINE: Duration = Duration::from_secs(15);
+
+    /// So many requests at the same moment, each answered after `takes`; how many were.
+    async fn burst(care: &Arc<Care>, count: usize, takes: Duration) -> usize {
+        let mut fans = JoinSet::new();
+        for _ in 0..count {
+            let care = Arc::clone(care);
+            fans.spawn(async move {
+                let Ok(mut admitted) = care.admit().await else {
+                    return 0;
+                };
+                sleep(takes).await;
+                admitted.answered(DEADLINE);
+                1
+            });
+        }
+        fans.join_all().await.into_iter().sum()
     }
 
-    impl Upstream {
-        /// When a request that comes now is done: whoever is free first takes it, in order.
-        fn done_at(&mut self, now: Duration) -> Duration {
-            let first = self.free_at.iter_mut().min().unwrap();
-            *first = now.max(*first) + Duration::from_millis(100);
-            *first
+    /// A sale opens: nobody has asked the shop yet, and all who were let in together do.
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_up_to_the_operators_bound_is_served_by_a_shop_that_nothing_is_known_of() {
+        let takes = Duration::from_millis(400);
+        for (count, served) in [(200, 200), (500, 500), (600, 600), (601, 600), (900, 600)] {
+            let care = Care::new("shop", 600);
+            assert_eq!(burst(&care, count, takes).await, served, "{count}");
+            assert_eq!(burst(&care, 600, takes).await, 600, "and so is the next");
         }
-    }
-
-    /// Answers in time while a hundred requests a second come for each ten that the upstream can do.
-    fn answered(workers: usize, overload: u32, for_s: u64) -> u64 {
-        const DEADLINE: Duration = Duration::from_secs(15);
-        let mut upstream = Upstream {
-            free_at: vec![Duration::ZERO; workers],
-        };
-        let (mut breaker, mut share) = (Breaker::default(), Share::new(5_000));
-        let mut under_way: VecDeque<(Duration, Duration, Role)> = VecDeque::new();
-        let mut in_time = 0;
-        let every = Duration::from_millis(100) / (u32::try_from(workers).unwrap() * overload);
-        let mut now = Duration::ZERO;
-        while now < Duration::from_secs(for_s) {
-            now += every;
-            while let Some(&(sent_at, done_at, role)) = under_way.front() {
-                if now < done_at.min(sent_at + DEADLINE) {
-                    break; // in order, as they came
-                }
-                under_way.pop_front();
-                if done_at <= sent_at + DEADLINE {
-                    in_time += 1;
-                    share.answered(done_at - sent_at, DEADLINE);
-                    breaker.answered(role);
-                } else {
-                    share.late(sent_at, now);
-                    breaker.failed(role, now);
-                }
-                share.give_back();
-            }
-            if let Verdict::Pass(role) = breaker.ask(now) {
-                if share.take() {
-                    under_way.push_back((now, upstream.done_at(now), role));
-                } else {
-                    breaker.abandoned(role, now);
-                }
-            }
-        }
-        in_time
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_passes_and_then_the_rate() {
-        let pace = Pace::new((10, 3));
-        let mut passed = 0;
-        for _ in 0..100 {
-            passed += u32::from(pace.passes());
-            tokio::time::advance(Duration::from_millis(10)).await;
+    async fn who_waits_in_vain_is_told_so_and_leaves_nothing_behind() {
+        let care = Care::new("shop", 1_000);
+        let mut held = Vec::new();
+        while let Some(admitted) = care.admit().now_or_never() {
+            held.push(admitted.unwrap());
         }
-        assert_eq!(passed, 3 + 9);
-        assert!(pace.passes(), "the tenth of a second");
-        assert!(!pace.passes());
+        assert_eq!(held.len(), 200);
+        let since = Instant::now();
+        let told = care.admit().await.unwrap_err();
+        assert_eq!((told.word(), since.elapsed().as_millis()), ("busy", 1_000));
+        let gone = care.admit().now_or_never();
+        assert!(gone.is_none(), "and is dropped as it waits");
+        held.pop();
+        let next = care.admit().now_or_never().expect("at once");
+        drop((held, next));
+        assert_eq!(burst(&care, 200, Duration::ZERO).await, 200);
     }
 
-    #[test]
-    fn an_upstream_with_five_times_too_much_to_do_does_four_fifths_of_what_it_can() {
-        for workers in [1, 4, 10, 40] {
-            let for_s = 300;
-            let peak = workers as u64 * 10 * for_s;
-            let done = answered(workers, 5, for_s);
-            assert!(peak * 8 / 10 <= done, "{workers} workers: {done} of {peak}");
+    #[tokio::test(start_paused = true)]
+    async fn those_who_wait_go_in_the_order_in_which_they_came_and_not_to_a_shop_that_rests() {
+        let care = Care::new("shop", 1_000);
+        let mut held = Vec::new();
+        while let Some(admitted) = care.admit().now_or_never() {
+            held.push(admitted.unwrap());
         }
+        let mut line: Vec<_> = (0..3).map(|_| Box::pin(care.admit())).collect();
+        for waiting in &mut line {
+            assert!(waiting.as_mut().now_or_never().is_none());
+        }
+        held.pop();
+        assert!(
+            care.admit().now_or_never().is_none(),
+            "nobody goes before them"
+        );
+        let first = line.remove(0).now_or_never().expect("a place is free");
+        assert!(line[0].as_mut().now_or_never().is_none());
+        for admitted in held.iter_mut().take(5) {
+            admitted.failed();
+        }
+        held.pop();
+        let told = line.remove(0).now_or_never().expect("nobody is sent there");
+        assert_eq!(told.unwrap_err().word(), "upstream-unavailable");
+        assert_eq!(
+            line.remove(0).await.unwrap_err().word(),
+            "upstream-unavailable"
+        );
+        drop(first);
     }
 }

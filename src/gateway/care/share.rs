@@ -6,7 +6,7 @@
 //! long the way is, it may be twice as long. A deadline that is missed halves what is allowed, and from
 //! then on it grows by one for each round of answers, as TCP does it. It is not the number under way that
 //! is halved: an upstream that is asked little would be allowed one request for a single one that hung.
-//! Whoever does not fit is told so at once, and what was accepted is answered in time.
+//! What was accepted is answered in time.
 
 use std::time::Duration;
 
@@ -45,6 +45,12 @@ impl Share {
         is_free
     }
 
+    /// Whether one more may wait for a place, behind so many: all together they are no more than the operator
+    /// says.
+    pub(crate) fn has_room_for(&self, waiting: usize) -> bool {
+        self.in_flight + (waiting as u64 + 1) * ONE <= self.max
+    }
+
     /// A request has ended.
     pub(crate) fn give_back(&mut self) {
         self.in_flight -= ONE;
@@ -76,6 +82,8 @@ impl Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gateway::care::breaker::{Breaker, Role, Verdict};
+    use std::collections::VecDeque;
 
     const DEADLINE: Duration = Duration::from_secs(10);
     const SOON: Duration = Duration::from_secs(2);
@@ -161,5 +169,69 @@ mod tests {
             share.answered(SOON, DEADLINE);
         }
         assert_eq!(fill(&mut share), 11, "nobody needed more");
+    }
+
+    /// An upstream of so many workers, each a tenth of a second a request, that never learns that
+    /// nobody waits any more.
+    struct Upstream {
+        free_at: Vec<Duration>,
+    }
+
+    impl Upstream {
+        /// When a request that comes now is done: whoever is free first takes it, in order.
+        fn done_at(&mut self, now: Duration) -> Duration {
+            let first = self.free_at.iter_mut().min().unwrap();
+            *first = now.max(*first) + Duration::from_millis(100);
+            *first
+        }
+    }
+
+    /// Answers in time while a hundred requests a second come for each ten that the upstream can do.
+    fn answered(workers: usize, overload: u32, for_s: u64) -> u64 {
+        const PATIENCE: Duration = Duration::from_secs(15);
+        let mut upstream = Upstream {
+            free_at: vec![Duration::ZERO; workers],
+        };
+        let (mut breaker, mut share) = (Breaker::default(), Share::new(5_000));
+        let mut under_way: VecDeque<(Duration, Duration, Role)> = VecDeque::new();
+        let mut in_time = 0;
+        let every = Duration::from_millis(100) / (u32::try_from(workers).unwrap() * overload);
+        let mut now = Duration::ZERO;
+        while now < Duration::from_secs(for_s) {
+            now += every;
+            while let Some(&(sent_at, done_at, role)) = under_way.front() {
+                if now < done_at.min(sent_at + PATIENCE) {
+                    break; // in order, as they came
+                }
+                under_way.pop_front();
+                if done_at <= sent_at + PATIENCE {
+                    in_time += 1;
+                    share.answered(done_at - sent_at, PATIENCE);
+                    breaker.answered(role);
+                } else {
+                    share.late(sent_at, now);
+                    breaker.failed(role, now);
+                }
+                share.give_back();
+            }
+            if let Verdict::Pass(role) = breaker.ask(now) {
+                if share.take() {
+                    under_way.push_back((now, upstream.done_at(now), role));
+                } else {
+                    breaker.abandoned(role, now);
+                }
+            }
+        }
+        in_time
+    }
+
+    #[test]
+    fn an_upstream_with_five_times_too_much_to_do_does_four_fifths_of_what_it_can() {
+        for workers in [1, 4, 10, 40] {
+            let for_s = 300;
+            let peak = workers as u64 * 10 * for_s;
+            let done = answered(workers, 5, for_s);
+            assert!(peak * 8 / 10 <= done, "{workers} workers: {done} of {peak}");
+        }
     }
 }

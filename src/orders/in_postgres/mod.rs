@@ -114,11 +114,12 @@ impl Store for InPostgres {
     async fn reconcile(
         &self,
         show: &ShowId,
+        version: u64,
         sections: &[Section],
     ) -> Result<Reconciled, StoreError> {
         let input = (show.clone(), sections.to_vec());
-        self.unit(input, |mut unit, (show, sections)| async move {
-            let reconciled = stock::reconcile(unit.tx(), &show, &sections).await?;
+        self.unit(input, move |mut unit, (show, sections)| async move {
+            let reconciled = stock::reconcile(unit.tx(), (&show, version), &sections).await?;
             unit.commit().await?;
             Ok(reconciled)
         })

@@ -7,6 +7,7 @@ use sqlx::{PgConnection, Row};
 
 use crate::base::ids::ShowId;
 use crate::base::time::Timestamp;
+use crate::driver::sql::SqlError;
 use crate::orders::in_postgres::sale::Ground;
 use crate::orders::in_postgres::shelf::{Given, Named, Offered};
 use crate::orders::in_postgres::{facts, stock};
@@ -136,9 +137,10 @@ async fn look(
     let Some(row) = row else {
         return Ok(Err(Refusal::NoSuchShow));
     };
+    let version = row.integer("show_version")?;
     let offer = match &request.wish {
         Wish::Best { .. } => section_offer(&row)?,
-        Wish::Named(names) => Offer::Seats(named_seats(conn, &buyer.show, names).await?),
+        Wish::Named(names) => Offer::Seats(named_seats(conn, (&buyer.show, version), names).await?),
     };
     let (live, ends): (Vec<String>, Vec<i64>) = (row.try_get("live")?, row.try_get("ends")?);
     let live: Vec<(String, i64)> = live.into_iter().zip(ends).collect();
@@ -150,7 +152,6 @@ async fn look(
         left: row.is("is_left")?,
         offer,
     };
-    let version = row.integer("show_version")?;
     Ok(Ok(Looked { facts, version }))
 }
 
@@ -167,20 +168,30 @@ fn section_offer(row: &PgRow) -> Result<Offer, StoreError> {
     })
 }
 
+/// Of these seats those that there are, while the show's settings have this version: what is missing is
+/// missing by them, and not for a show that was cancelled in between.
 async fn named_seats(
     conn: &mut PgConnection,
-    show: &ShowId,
+    (show, version): (&ShowId, i64),
     names: &[String],
 ) -> Result<BTreeMap<String, NamedSeat>, StoreError> {
-    let found = sqlx::query(
-        "select s.seat, s.state, c.* from seats s
-         join sections c on c.show = s.show and c.section = s.section
-         where s.show = $1 and s.seat = any($2)",
+    let mut found = sqlx::query(
+        "select s.seat, s.state, c.*, w.version as show_version from shows w
+         left join (seats s join sections c on c.show = s.show and c.section = s.section)
+           on s.show = w.show and s.seat = any($2)
+         where w.show = $1",
     )
     .bind(show.as_str())
     .bind(names)
     .fetch_all(conn)
     .await?;
+    let now = found.first().map(|row| row.integer("show_version"));
+    if now.transpose()? != Some(version) {
+        return Err(SqlError::Moved.into());
+    }
+    if found[0].text_or_none("seat")?.is_none() {
+        found.clear();
+    }
     let named = |row: &PgRow| {
         let state = row.text("state")?;
         let seat = NamedSeat {

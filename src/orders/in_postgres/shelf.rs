@@ -235,6 +235,7 @@ mod tests {
                 },
                 hold_ms: 1,
                 holds_per_ticket: 1,
+                sections: ["B".to_owned()].into(),
                 is_cancelled: false,
             },
             section: Section {

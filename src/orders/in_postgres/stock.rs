@@ -9,39 +9,43 @@ use crate::orders::rows_in_sql as rows;
 use crate::orders::store::{Reconciled, StoreError};
 use crate::show::settings::Section;
 
-/// Whether an operator has cancelled the show, as a statement.
-const IS_CANCELLED: &str = "select cancelled_at_ms is not null from shows where show = $1";
-/// The same, and nobody cancels it before the end of this transaction.
-const STAYS_SO: &str = "select cancelled_at_ms is not null from shows where show = $1 for share";
+/// The version of a show's settings, and whether an operator has cancelled it.
+const DECIDED: &str = "select version, cancelled_at_ms is not null from shows where show = $1";
+/// The same, and nobody decides otherwise before the end of this transaction.
+const STAYS_SO: &str =
+    "select version, cancelled_at_ms is not null from shows where show = $1 for share";
 
-/// Makes sections and seats what the settings say. Free seats are withdrawn from the back; seats
-/// that somebody has stay, and then the section has more seats than its settings. Of a cancelled show
+/// Makes sections and seats what the settings of this version say. Free seats are withdrawn from the back;
+/// seats that somebody has stay, and then the section has more seats than its settings. Of a cancelled show
 /// nothing is for sale, whatever they say; and once it has no seat, it gets none again.
 pub(super) async fn reconcile(
     tx: &mut PgConnection,
-    show: &ShowId,
+    (show, version): (&ShowId, u64),
     sections: &[Section],
 ) -> Result<Reconciled, StoreError> {
-    let cancelled = is_cancelled(tx, show, IS_CANCELLED).await?;
+    let cancelled = is_cancelled(tx, (show, version), DECIDED).await?;
     let sections = if cancelled { &[] } else { sections };
     let reconciled = reconcile_with(tx, show, sections).await?;
     // The row is locked only now, for admitters write it every second.
-    if is_cancelled(tx, show, STAYS_SO).await? != cancelled {
-        return Err(SqlError::Moved.into());
-    }
+    is_cancelled(tx, (show, version), STAYS_SO).await?;
     Ok(reconciled)
 }
 
+/// Whether an operator has cancelled the show; an error where its settings have another version by now, for
+/// a cancellation is one.
 async fn is_cancelled(
     tx: &mut PgConnection,
-    show: &ShowId,
+    (show, version): (&ShowId, u64),
     asking: &'static str,
 ) -> Result<bool, StoreError> {
-    let found: Option<bool> = sqlx::query_scalar(asking)
+    let found: Option<(i64, bool)> = sqlx::query_as(asking)
         .bind(show.as_str())
         .fetch_optional(tx)
         .await?;
-    Ok(found == Some(true))
+    match found {
+        Some((now, cancelled)) if now == version.cast_signed() => Ok(cancelled),
+        Some(_) | None => Err(SqlError::Moved.into()),
+    }
 }
 
 async fn reconcile_with(

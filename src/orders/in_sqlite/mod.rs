@@ -75,11 +75,12 @@ impl Store for InSqlite {
     async fn reconcile(
         &self,
         show: &ShowId,
+        version: u64,
         sections: &[Section],
     ) -> Result<Reconciled, StoreError> {
         let (show, sections) = (show.clone(), sections.to_vec());
         self.unit(move |mut unit| async move {
-            let reconciled = stock::reconcile(unit.tx(), &show, &sections).await?;
+            let reconciled = stock::reconcile(unit.tx(), (&show, version), &sections).await?;
             unit.commit().await?;
             Ok(reconciled)
         })

@@ -3,34 +3,40 @@
 use sqlx::{SqliteConnection, SqlitePool};
 
 use crate::base::ids::ShowId;
+use crate::driver::sql::SqlError;
 use crate::event::SectionStock;
 use crate::orders::rows_in_sql as rows;
 use crate::orders::store::{Reconciled, StoreError};
 use crate::show::settings::Section;
 
-/// Makes sections and seats what the settings say. Free seats are withdrawn from the back; seats
-/// that somebody has stay, and then the section has more seats than its settings. Of a cancelled show
+/// Makes sections and seats what the settings of this version say. Free seats are withdrawn from the back;
+/// seats that somebody has stay, and then the section has more seats than its settings. Of a cancelled show
 /// nothing is for sale, whatever they say; and once it has no seat, it gets none again.
 pub(super) async fn reconcile(
     tx: &mut SqliteConnection,
-    show: &ShowId,
+    (show, version): (&ShowId, u64),
     sections: &[Section],
 ) -> Result<Reconciled, StoreError> {
-    let sections = if is_cancelled(tx, show).await? {
-        &[]
-    } else {
-        sections
-    };
+    let cancelled = is_cancelled(tx, (show, version)).await?;
+    let sections = if cancelled { &[] } else { sections };
     reconcile_with(tx, show, sections).await
 }
 
-async fn is_cancelled(tx: &mut SqliteConnection, show: &ShowId) -> Result<bool, StoreError> {
-    let found: Option<bool> =
-        sqlx::query_scalar("select cancelled_at_ms is not null from shows where show = ?")
+/// Whether an operator has cancelled the show; an error where its settings have another version by now, for
+/// a cancellation is one.
+async fn is_cancelled(
+    tx: &mut SqliteConnection,
+    (show, version): (&ShowId, u64),
+) -> Result<bool, StoreError> {
+    let found: Option<(i64, bool)> =
+        sqlx::query_as("select version, cancelled_at_ms is not null from shows where show = ?")
             .bind(show.as_str())
             .fetch_optional(tx)
             .await?;
-    Ok(found == Some(true))
+    match found {
+        Some((now, cancelled)) if now == version.cast_signed() => Ok(cancelled),
+        Some(_) | None => Err(SqlError::Moved.into()),
+    }
 }
 
 async fn reconcile_with(

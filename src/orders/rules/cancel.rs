@@ -112,6 +112,7 @@ mod tests {
                 show,
                 hold_ms: 1_000,
                 holds_per_ticket: 1,
+                sections: [].into(),
                 is_cancelled: false,
             },
             payments: (1..).zip(attempts).map(payment).collect(),

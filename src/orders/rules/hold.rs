@@ -147,7 +147,7 @@ fn choose(facts: &Facts, wish: &Wish) -> Result<(Vec<String>, Money), Refusal> {
                 free,
                 in_carts,
             },
-        ) => {
+        ) if facts.terms.sells(section) => {
             let n = *quantity as usize;
             let chosen = if section.numbered {
                 seats::best(free, n)
@@ -169,8 +169,7 @@ fn choose(facts: &Facts, wish: &Wish) -> Result<(Vec<String>, Money), Refusal> {
             Ok((names.collect(), total))
         }
         (Wish::Named(names), Offer::Seats(found)) => named(facts, names, found),
-        (Wish::Best { .. }, Offer::Nothing | Offer::Seats(_))
-        | (Wish::Named(_), Offer::Nothing | Offer::Section { .. }) => Err(Refusal::NotOnSale),
+        (Wish::Best { .. } | Wish::Named(_), _) => Err(Refusal::NotOnSale),
     }
 }
 
@@ -182,7 +181,7 @@ fn named(
     let mut total: Option<Money> = None;
     for name in names {
         let seat = found.get(name).ok_or(Refusal::NotOnSale)?;
-        if !seat.section.numbered {
+        if !seat.section.numbered || !facts.terms.sells(&seat.section) {
             return Err(Refusal::NotOnSale);
         }
         let price = seat.section.price;
@@ -250,6 +249,7 @@ mod tests {
                 show,
                 hold_ms: 240_000,
                 holds_per_ticket: 1,
+                sections: ["B".to_owned()].into(),
                 is_cancelled: false,
             },
             live: Carts::default(),
@@ -365,6 +365,18 @@ mod tests {
                 ask(&facts, wish).map(|decision| decision.answer.seats),
                 expected
             );
+        }
+    }
+
+    #[test]
+    fn what_is_not_for_sale_any_more_is_sold_to_nobody() {
+        for (mut facts, wish) in [
+            (best(true, &[1, 2]), two()),
+            (named(&[("B-1", true, false)]), names(&["B-1"])),
+        ] {
+            assert!(ask(&facts, wish.clone()).is_ok());
+            facts.terms.sections = ["C".to_owned()].into();
+            assert_eq!(ask(&facts, wish), Err(Refusal::NotOnSale));
         }
     }
 

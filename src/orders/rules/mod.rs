@@ -24,6 +24,8 @@ pub mod order;
 pub mod payment;
 pub mod seats;
 
+use std::sync::Arc;
+
 use crate::base::ids::{FanId, HoldId, OrderId, ShowId, TicketId};
 use crate::base::time::Timestamp;
 use crate::event::money::Money;
@@ -51,8 +53,17 @@ pub struct Terms {
     pub hold_ms: u64,
     /// Live holds that one ticket may have.
     pub holds_per_ticket: u32,
+    /// The sections that are for sale. One that is not may still be there, for somebody has seats of it.
+    pub sections: Arc<[String]>,
     /// Whether the show was cancelled: nothing more is sold.
     pub is_cancelled: bool,
+}
+
+impl Terms {
+    /// Whether seats of a section are for sale.
+    fn sells(&self, section: &Section) -> bool {
+        self.sections.contains(&section.name)
+    }
 }
 
 /// A part of the house with one price.

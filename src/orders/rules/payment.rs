@@ -254,6 +254,7 @@ mod tests {
                 show,
                 hold_ms: 1_000,
                 holds_per_ticket: 1,
+                sections: [].into(),
                 is_cancelled: false,
             },
             payment: Payment {

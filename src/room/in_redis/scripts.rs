@@ -93,15 +93,15 @@ impl Name {
     /// The script's text.
     pub const fn text(self) -> &'static str {
         match self {
-            Self::Join => script!("join"),
-            Self::Tick => script!("tick", "enter", "hours", "quota", "next", "ledger"),
-            Self::Claim => script!("claim", "ledger"),
+            Self::Join => script!("join", "may"),
+            Self::Tick => script!("tick", "enter", "hours", "quota", "next", "may", "ledger"),
+            Self::Claim => script!("claim", "may", "ledger"),
             Self::Check => script!("check"),
-            Self::Extend => script!("extend", "ledger"),
-            Self::Consume => script!("consume", "ledger"),
-            Self::Leave => script!("leave", "ledger"),
-            Self::Revoke => script!("revoke", "ledger"),
-            Self::Restore => script!("restore", "ledger"),
+            Self::Extend => script!("extend", "may", "ledger"),
+            Self::Consume => script!("consume", "may", "ledger"),
+            Self::Leave => script!("leave", "may", "ledger"),
+            Self::Revoke => script!("revoke", "may", "ledger"),
+            Self::Restore => script!("restore", "may", "ledger"),
             Self::Touch => script!("touch"),
             Self::Freeze => script!("freeze"),
             Self::OpenDraw => script!("open_draw", "enter"),

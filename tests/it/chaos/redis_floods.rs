@@ -1,8 +1,11 @@
 //! Joins come in floods, and then their connection stands still: ticks, mends, operators and health
-//! checks have connections of their own and go on.
+//! checks have connections of their own and go on. More joins than may wait are told to come back.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use catraca::base::limits::{BATCH_MAX, BATCH_QUEUE_MAX};
 use catraca::room::in_redis::scripts::Name;
 use catraca::room::keys::Key;
 use http::StatusCode;
@@ -12,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::chaos::joiners::Joiners;
 use crate::chaos::site::Site;
 use crate::support::cut::{Cut, Still};
-use crate::support::need::{Need, on_both};
+use crate::support::need::{Need, REDIS, on_both};
 use crate::support::redis::Server;
 use crate::support::sale::SHOW;
 use crate::support::until;
@@ -32,6 +35,13 @@ fn serving(server: &Server) -> u64 {
     let mut connection = server.connection();
     let mut ask = redis::cmd("HGET");
     ask.arg(room).arg("serving").query(&mut connection).unwrap()
+}
+
+/// The last number given, as the server has it.
+fn issued(server: &Server) -> u64 {
+    let seq = Key::Seq.of(&SHOW.parse().unwrap());
+    let mut connection = server.connection();
+    redis::cmd("GET").arg(seq).query(&mut connection).unwrap()
 }
 
 /// Calls come at their rate, readiness is told, and operators are heard.
@@ -106,4 +116,72 @@ async fn joins_flood_and_stand_still(need: &Need) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ticks_never_wait_behind_joins() {
     on_both(joins_flood_and_stand_still).await;
+}
+
+/// Fans who join at once: the queue, a call under way, those who wait to come back, and more.
+const CROWD: usize = BATCH_QUEUE_MAX + 3 * BATCH_MAX;
+/// So many of them have met a full queue before the server goes on.
+const REFUSED: usize = 200;
+
+/// How often joins were refused, and with which word and reason.
+type Refused = Arc<Mutex<BTreeMap<(String, String), usize>>>;
+
+/// Joins under one key, and comes back when told to, until there is a number.
+async fn join_in_the_end(site: Arc<Site>, n: usize, refused: Refused) -> u64 {
+    let from = format!("10.{}.{}.{}", n >> 16, n >> 8 & 255, n & 255);
+    let key = format!("the-fan-in-the-crowd-{n:08}");
+    let headers = [("x-forwarded-for", &*from), ("idempotency-key", &*key)];
+    let line = format!("POST /v1/shows/{SHOW}/join");
+    loop {
+        let answer = site.ask(&line, &headers, &serde_json::Value::Null).await;
+        if answer.status == 503 {
+            assert_eq!(answer.retry_after, "1", "{answer:?}");
+            let (word, reason) = answer.says();
+            let why = (word.to_owned(), reason.to_owned());
+            *refused.lock().unwrap().entry(why).or_default() += 1;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            continue;
+        }
+        assert!([200, 201].contains(&answer.status), "{answer:?}");
+        return answer.body["number"].as_u64().unwrap();
+    }
+}
+
+/// A full queue answers 503 and harms nobody: not those in it, and not those it refuses.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_joins_than_may_wait_are_told_to_come_back_and_all_get_one_number() {
+    let Some(server) = Server::start(&REDIS) else {
+        return;
+    };
+    let cable = Cut::before(server.address()).await;
+    cable.mark(redis::Script::new(Name::Join.text()).get_hash());
+    let site = Arc::new(Site::open(&format!("redis://{}/", cable.address()), &[]).await);
+    let before = issued(&server);
+    cable.stand(Still::Marked);
+    let (refused, mut crowd) = (Refused::default(), JoinSet::new());
+    for n in 0..CROWD {
+        crowd.spawn(join_in_the_end(Arc::clone(&site), n, Arc::clone(&refused)));
+    }
+    let busy = ("busy".to_owned(), String::new());
+    until("the queue is full", || async {
+        let met = refused.lock().unwrap().get(&busy).copied();
+        (REFUSED <= met.unwrap_or_default()).then_some(())
+    })
+    .await;
+    cable.stand(Still::None);
+    let numbers = crowd.join_all().await;
+    let distinct: BTreeSet<u64> = numbers.iter().copied().collect();
+    assert_eq!(distinct.len(), CROWD, "each has a number of their own");
+    let refused = refused.lock().unwrap().clone();
+    eprintln!("{CROWD} fans have their numbers; refused before: {refused:?}");
+    let slow = ("room-unavailable".to_owned(), "slow".to_owned());
+    assert!(
+        refused.keys().all(|why| *why == busy || *why == slow),
+        "{refused:?}"
+    );
+    // A join whose answer nobody heard was made for whoever asked again.
+    assert_eq!(issued(&server), before + CROWD as u64);
+    let metric = site.metric("catraca_batch_refused_total").await;
+    assert!(!metric.is_empty(), "{metric:?}");
+    Arc::into_inner(site).unwrap().terminate().await;
 }

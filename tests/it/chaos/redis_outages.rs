@@ -47,6 +47,11 @@ const REFUSALS: &[Outage] = &[
         begins: &[&["CONFIG", "SET", "maxclients", "1"], KILL],
         ends: &[&["CONFIG", "SET", "maxclients", "1000"]],
     },
+    Outage {
+        reason: "forbidden",
+        begins: &[&["ACL", "SETUSER", "default", "-hset"]],
+        ends: &[&["ACL", "SETUSER", "default", "+hset"]],
+    },
 ];
 
 fn tell(connection: &mut Connection, commands: &[&[&str]]) {

@@ -3,7 +3,7 @@
 use catraca::analytics;
 use catraca::analytics::step::Teller;
 use catraca::analytics::store::Minute;
-use catraca::analytics::window::{LATENESS_MS, MINUTE_MS};
+use catraca::analytics::window::{LATENESS_MS, MINUTE};
 use catraca::base::ids::OrderId;
 use catraca::base::limits::GROUP_RUNS_MS;
 use catraca::base::time::Timestamp;
@@ -57,7 +57,7 @@ type Row = (u64, String, (u64, u64, i64), (u64, u64, i64));
 fn row(minute: &Minute) -> Row {
     let (sum, late) = (minute.in_time, minute.late);
     (
-        minute.minute.ms_since(T0) / MINUTE_MS,
+        minute.minute.ms_since(T0) / MINUTE.0,
         minute.kind.clone(),
         (sum.orders, sum.seats, sum.total.minor),
         (late.orders, late.seats, late.total.minor),
@@ -65,7 +65,7 @@ fn row(minute: &Minute) -> Row {
 }
 
 async fn every_sale_counts_once_in_its_own_minute_or_as_late(mut desk: Desk) {
-    let minute = |n: u64| T0.plus_ms(n * MINUTE_MS);
+    let minute = |n: u64| T0.plus_ms(n * MINUTE.0);
     let closes = minute(1).plus_ms(LATENESS_MS);
     // All in one partition, in this order.
     let order = || desk.order_in(2);

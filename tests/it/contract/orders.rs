@@ -255,7 +255,7 @@ async fn seats_follow_the_settings_but_never_leave_their_owner(home: Home) {
     let shop = Shop::open(&home, &[("B", 4, true), ("GA", 3, false)]).await;
     let reconcile = async |sections: &[(&str, u32, bool)]| {
         let sections = sections_of(sections);
-        let done = shop.store.reconcile(&shop.show, &sections).await.unwrap();
+        let done = shop.reconcile(&sections).await;
         (done, shop.stock().await)
     };
     let all = |seats, kept| Reconciled { seats, kept };

@@ -11,6 +11,7 @@ use std::time::Duration;
 use catraca::orders::cancel::Cancel;
 use catraca::orders::payment::settle::{Settle, Step};
 use catraca::orders::reconcile::Reconcile;
+use catraca::orders::rules::hold::Wish;
 use catraca::orders::rules::{Order, PaymentId, Reason, Refusal, Status};
 use catraca::orders::store::{Cancellation, Swept};
 use catraca::show::{self, Change};
@@ -123,7 +124,14 @@ impl Race {
     /// Somebody who wants two seats, and comes again as somebody else until the show is called off.
     async fn buys_until_it_is_called_off(&self, first: u64) {
         for fan in first.. {
-            match self.shop.hold(fan, 2).await {
+            // Half of the time by name.
+            let pair = fan / 2 % (self.capacity / 2);
+            let names = vec![format!("B-{}", 2 * pair + 1), format!("B-{}", 2 * pair + 2)];
+            let held = match fan % 2 {
+                0 => self.shop.hold(fan, 2).await,
+                _ => self.shop.hold_wish(fan, Wish::Named(names)).await,
+            };
+            match held {
                 Ok(hold) => {
                     if let Err(refused) = self.shop.order(fan, hold.id).await {
                         let known = [Refusal::ShowCancelled, Refusal::HoldEnded];
@@ -131,7 +139,7 @@ impl Race {
                     }
                 }
                 Err(Refusal::ShowCancelled) => return,
-                Err(Refusal::SeatsTaken(_) | Refusal::SoldOut | Refusal::NotOnSale) => {}
+                Err(Refusal::SeatsTaken(_) | Refusal::SoldOut) => {}
                 Err(other) => panic!("{other:?}"),
             }
         }
@@ -147,8 +155,8 @@ impl Race {
         let again = "update shows set cancelled_at_ms = null, version = version + 1";
         self.shop.run(again).await.unwrap();
         let sections = sections_of(&[("B", u32::try_from(self.capacity).unwrap(), true)]);
-        let there = self.shop.store.reconcile(&self.shop.show, &sections).await;
-        assert_eq!(there.unwrap().seats, self.capacity);
+        let there = self.shop.reconcile(&sections).await;
+        assert_eq!(there.seats, self.capacity);
     }
 
     /// Takes back and pays back until there is nothing left to do.
@@ -304,8 +312,51 @@ async fn what_is_said_to_be_done_stays_so(home: Home) {
     race.shop.audit(race.capacity).await;
 }
 
-/// The same of a hold that takes its time: nobody is told that all is done until it is written, and taken
-/// back.
+/// Whoever reads what a show sells makes a pause at the end, as long as the test wants.
+const PAUSE: &str = "alter table sections rename to all_sections;
+  create function wait() returns boolean language plpgsql set lock_timeout = 0 as
+    'begin
+       if current_query() like ''%is_left%'' then perform pg_advisory_xact_lock_shared(1); end if;
+       return true;
+     end';
+  create view sections as select * from all_sections where wait()";
+
+/// Whoever asks for seats by name reads twice: what the show sells, and the seats. Where the show was called
+/// off in between, and its seats have gone, that is what they are told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_asks_by_name_while_the_show_is_called_off_is_told_so() {
+    let Some(home) = Home::postgres().await else {
+        return;
+    };
+    let shop = Arc::new(Shop::open(&home, &[("B", 2, true)]).await);
+    let Db::Postgres(db) = &shop.db else {
+        panic!("on PostgreSQL");
+    };
+    shop.run(PAUSE).await.unwrap();
+    let mut gate = db.pool.begin().await.unwrap();
+    let close = "select pg_advisory_xact_lock(1)";
+    sqlx::query(close).execute(&mut *gate).await.unwrap();
+    let wish = Wish::Named(vec!["B-1".to_owned(), "B-2".to_owned()]);
+    let buyer = shop.clone();
+    let holding = tokio::spawn(async move { buyer.hold_wish(1, wish).await });
+    until_somebody_waits(&shop).await;
+    shop.cancel().await;
+    assert_eq!(shop.reconcile(&[]).await.seats, 0);
+    assert!(!holding.is_finished(), "it waits");
+    gate.rollback().await.unwrap();
+    assert_eq!(holding.await.unwrap(), Err(Refusal::ShowCancelled));
+}
+
+/// Somebody waits for the lock that the test has.
+async fn until_somebody_waits(shop: &Shop) {
+    let waits = "select count(*) as waits from pg_locks l join pg_database d on d.oid = l.database
+      where not l.granted and l.locktype = 'advisory' and d.datname = current_database()";
+    while shop.db.rows(waits, &[]).await[0].number("waits") == 0 {
+        sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Of a hold that takes its time: nobody is told that all is done until it is written, and taken back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_that_takes_its_time_is_not_overlooked() {
     let Some(home) = Home::postgres().await else {
@@ -324,12 +375,8 @@ async fn a_hold_that_takes_its_time_is_not_overlooked() {
     sqlx::query(close).execute(&mut *gate).await.unwrap();
     let buyer = race.clone();
     let holding = tokio::spawn(async move { buyer.shop.hold(1, 2).await });
-    let waits = "select count(*) as waits from pg_locks l join pg_database d on d.oid = l.database
-      where not l.granted and l.locktype = 'advisory' and d.datname = current_database()";
-    while race.shop.db.rows(waits, &[]).await[0].number("waits") == 0 {
-        assert!(!holding.is_finished(), "it waits");
-        sleep(Duration::from_millis(5)).await;
-    }
+    until_somebody_waits(&race.shop).await;
+    assert!(!holding.is_finished(), "it waits");
     race.call_off(Duration::ZERO).await;
     let looking = async {
         for _ in 0..10 {

@@ -212,7 +212,7 @@ async fn a_show_is_taken_back_whole_whoever_dies_in_between(home: Home) {
     assert_eq!(progress, expected(20));
     assert!(!progress.is_done(), "somebody may be about to take one");
     let decided = sections_of(&sections);
-    let withdrawn = shop.store.reconcile(&shop.show, &decided).await.unwrap();
+    let withdrawn = shop.reconcile(&decided).await;
     assert_eq!(withdrawn, Reconciled { seats: 0, kept: 0 });
     let progress = shop.store.cancellation(&shop.show).await.unwrap();
     assert_eq!(progress, expected(0));
@@ -257,7 +257,7 @@ async fn nothing_of_a_cancelled_show_is_for_sale_and_it_stays_closed(home: Home)
             orders: 1
         }
     );
-    let all = shop.store.reconcile(&shop.show, &[]).await.unwrap();
+    let all = shop.reconcile(&[]).await;
     assert_eq!(all, Reconciled { seats: 0, kept: 0 });
     shop.orders.settle().step().await.unwrap();
     assert_eq!(shop.read(1, order.id).await.status, Status::Refunded);

@@ -16,7 +16,7 @@ use proptest::test_runner::TestCaseError;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::contract::payment_provider::{Manner, Provider};
-use crate::contract::shop::{HOLD_MS, Shop, sections_of};
+use crate::contract::shop::{HOLD_MS, Shop};
 use crate::contract::shop_home::Home;
 
 const FANS: u64 = 6;
@@ -112,15 +112,13 @@ impl World {
             orders: BTreeMap::new(),
             seats: 0,
         };
-        world.shop.set(&[], 2).await;
         world.resize(8).await;
         world
     }
 
     async fn resize(&mut self, numbered: u32) {
-        let sections = sections_of(&[("B", numbered, true), ("GA", 3, false)]);
-        let reconciled = self.shop.store.reconcile(&self.shop.show, &sections).await;
-        self.seats = reconciled.unwrap().seats;
+        let sections = [("B", numbered, true), ("GA", 3, false)];
+        self.seats = self.shop.set(&sections, 2).await.seats;
     }
 
     async fn hold(&mut self, fan: u64, wish: Wish) {

@@ -6,7 +6,7 @@ use catraca::orders::rules::hold::{PlaceHold, Wish};
 use catraca::orders::store::StoreError;
 use futures_util::future::join_all;
 
-use crate::contract::gate::post;
+use crate::contract::gate::{Ask, post};
 use crate::contract::shop::{HOLD_MS, Shop, fan_id};
 use crate::contract::shop_home::{Home, on_every_database};
 
@@ -60,6 +60,16 @@ async fn the_same_request_gets_the_same_answer(home: Home) {
     );
     let reused = shop.send(keyed(1, ONE)).await;
     assert_eq!((reused.status.as_u16(), reused.word()), (422, "key-reused"));
+    // Nor does it stand for the same wish at another show.
+    let calm = shop.beside("calm", &[("B", 5, false)]).await;
+    let elsewhere = Ask {
+        path: "/v1/shows/calm/holds".to_owned(),
+        show: calm.show.clone(),
+        ..keyed(1, TWO)
+    };
+    let reused = shop.send(elsewhere).await;
+    assert_eq!((reused.status.as_u16(), reused.word()), (422, "key-reused"));
+    assert_eq!(calm.stock().await, (5, 0, 0));
     // Another fan's key is another key.
     assert_eq!(shop.send(keyed(2, ONE)).await.status, 201);
     assert_eq!(shop.stock().await, (7, 3, 0));

@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
+use catraca::app::database::Database;
+use catraca::base::ids::IdSource;
+use catraca::base::time::{Clock, SystemClock};
 use catraca::driver::postgres::Postgres;
 use catraca::driver::schema::POSTGRES;
 use catraca::driver::sql::SqlError;
 use tokio::sync::Barrier;
 
-use crate::support::postgres;
+use crate::support::{database, postgres, until};
 
 async fn open() -> Option<Postgres> {
     let url = postgres::database().await?;
@@ -102,4 +106,52 @@ async fn what_always_collides_is_told_in_the_end() {
     assert!(matches!(told, Err(SqlError::Moved)));
     assert_eq!(runs.load(Ordering::Relaxed), 5);
     assert_eq!(raised(&db, "a").await, 0, "nothing of it remained");
+}
+
+/// A server whose clock shows another time than ours: `now` and what comes of it is the server's.
+const AN_HOUR_BEHIND: &str = "create schema bent;
+  create function bent.clock_timestamp() returns timestamptz language sql as
+    'select pg_catalog.clock_timestamp() - interval ''1 hour''';
+  do 'begin execute format(''alter database %I set search_path = bent, pg_catalog, public'',
+    current_database()); end'";
+
+/// As of a process whose own clock is an hour ahead of everybody's: it would end all holds at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_ends_ends_by_the_servers_clock() {
+    let Some(url) = postgres::database().await else {
+        return;
+    };
+    postgres::execute(&mut postgres::connect(&url).await, AN_HOUR_BEHIND).await;
+    let database = database::at(&url).await;
+    let own: Arc<dyn Clock> = Arc::new(SystemClock);
+    let clock = database.clock(&own);
+    let behind = || {
+        let ms = own.now().ms_since(clock.now());
+        Duration::from_millis(ms).as_secs_f64() / 60.0
+    };
+    let stores = database.stores(&clock, &Arc::new(IdSource::random()));
+    assert!((59.0..61.0).contains(&behind()), "{} minutes", behind());
+    // Somebody's hold, which that of the server says has a minute to go.
+    let ends = clock.now().plus_ms(60_000).as_millis();
+    let hold = format!(
+        "insert into holds values ('0192f0c1-0000-7000-8000-000000000001', 'show', '{0}', '{0}', '[]', 1,
+           'BRL', 'live', {ends}, 0, 1, 1)",
+        "0".repeat(32)
+    );
+    database::run(&database, &hold).await;
+    assert_eq!(stores.orders.expire_holds(1).await.unwrap(), 0, "it lives");
+    // The server's clock is set, and followed.
+    let Database::Postgres(db) = &database else {
+        panic!("on PostgreSQL");
+    };
+    sqlx::raw_sql("drop function bent.clock_timestamp()")
+        .execute(&db.pool)
+        .await
+        .unwrap();
+    until("the hold is over", || async {
+        (stores.orders.expire_holds(1).await.unwrap() == 1).then_some(())
+    })
+    .await;
+    assert!(behind() < 1.0);
+    database.close().await;
 }

@@ -18,6 +18,7 @@ use redis::Connection;
 use crate::contract::room::show;
 use crate::model::own_clock;
 use crate::model::world::{at, fan, new_room, seed_of, settings, stock, tick};
+use crate::support::foreign::of_every_kind;
 use crate::support::need::{Need, on_both};
 use crate::support::redis::Server;
 
@@ -25,21 +26,21 @@ use crate::support::redis::Server;
 const NOW_MS: i64 = 200_000;
 
 /// A room with somebody in every set, and a copy of it.
-struct Room {
-    hand: Connection,
-    store: Arc<InRedis>,
+pub(crate) struct Room {
+    pub(crate) hand: Connection,
+    pub(crate) store: Arc<InRedis>,
     kept: BTreeMap<&'static str, Vec<u8>>,
 }
 
 /// What a key holds, so that it can be compared.
 #[derive(Debug, PartialEq, Eq)]
-enum Held {
+pub(crate) enum Held {
     Fields(BTreeMap<String, String>),
     Bytes(Vec<u8>),
 }
 
 impl Room {
-    async fn furnished(server: &Server) -> Self {
+    pub(crate) async fn furnished(server: &Server) -> Self {
         let store = InRedis::connect_on(&server.url(), ScriptClock::Key).await;
         let mut room = Self {
             hand: server.connection(),
@@ -104,7 +105,7 @@ impl Room {
     }
 
     /// As it was furnished.
-    fn restore(&mut self) {
+    pub(crate) fn restore(&mut self) {
         let mut all = redis::pipe();
         for key in Key::ALL {
             let restore = all.cmd("RESTORE").arg(key.of(&show())).arg(0);
@@ -114,7 +115,7 @@ impl Room {
     }
 
     /// What is there, but for the clock, which every script moves.
-    fn held(&mut self) -> BTreeMap<&'static str, Held> {
+    pub(crate) fn held(&mut self) -> BTreeMap<&'static str, Held> {
         let mut held = BTreeMap::new();
         for key in Key::ALL {
             let fields = redis::cmd("HGETALL")
@@ -137,9 +138,14 @@ impl Room {
         held
     }
 
+    /// What a key holds makes way where it is of another kind.
     fn meddle(&mut self, words: &[&str]) {
         let (name, args) = words.split_first().unwrap();
-        redis::cmd(name).arg(args).exec(&mut self.hand).unwrap();
+        let command = redis::cmd(name).arg(args).take();
+        if command.exec(&mut self.hand).is_err() {
+            redis::cmd("DEL").arg(args[0]).exec(&mut self.hand).unwrap();
+            command.exec(&mut self.hand).unwrap();
+        }
     }
 
     /// Every way in which one value may be wrong: the key, and what makes it so.
@@ -161,8 +167,10 @@ impl Room {
             }
         }
         for key in Key::ALL {
-            if key != Key::Seq {
-                wrong(key, &["SET", &named(key), "something else"]);
+            for (kind, words) in of_every_kind(&named(key)) {
+                if kind != key.kind() {
+                    wrong(key, &words);
+                }
             }
         }
         for (key, words) in [
@@ -191,7 +199,7 @@ fn joins(fans: impl IntoIterator<Item = u64>) -> Command {
 }
 
 /// Everything that can be asked of a room, each in a way that would change it.
-fn commands() -> Vec<Command> {
+pub(crate) fn commands() -> Vec<Command> {
     let pass = |n: u64| Restoring {
         fan: fan(n),
         number: Number(n),

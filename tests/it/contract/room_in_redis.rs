@@ -158,12 +158,23 @@ async fn forgotten_scripts_are_told_again() {
     let Some(home) = Home::begin(&REDIS).await else {
         return;
     };
+    let (rooms, show) = (&home.rooms, show());
     for n in 1..=20 {
         home.meddle(&["SCRIPT", "FLUSH"]);
-        assert_eq!(
-            home.join(n).await.unwrap(),
-            Joined::New { number: Number(n) }
+        // All of these are under way on the one connection before any of them hears of it.
+        let (joined, checked, claimed, left, extended) = tokio::join!(
+            home.join(n),
+            rooms.check(&show, fan(n)),
+            rooms.claim(&show, fan(1_000)),
+            rooms.leave(&show, fan(1_000)),
+            rooms.extend(&show, fan(1_000), at(1)),
         );
+        assert_eq!(joined.unwrap(), Joined::New { number: Number(n) });
+        assert_eq!(checked.unwrap(), Checked::NotLive);
+        assert_eq!(claimed.unwrap(), Claimed::Unknown);
+        assert_eq!(left.unwrap(), Left::Unknown);
+        assert_eq!(extended.unwrap(), Extended::NotLive);
+        home.meddle(&["SCRIPT", "FLUSH"]);
         home.call(1).await;
     }
 }

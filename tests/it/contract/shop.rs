@@ -14,7 +14,7 @@ use catraca::orders::payment::via_sandbox::ViaSandbox;
 use catraca::orders::rules::hold::{PlaceHold, Wish};
 use catraca::orders::rules::order::{Pay, PlaceOrder, Placed};
 use catraca::orders::rules::{Buyer, Contact, Hold, Order, Refusal};
-use catraca::orders::store::Store;
+use catraca::orders::store::{Reconciled, Store};
 use catraca::orders::{Orders, Settings};
 use catraca::show::settings::{self, Section};
 
@@ -90,15 +90,39 @@ impl Shop {
     }
 
     /// Writes the show's settings, and reconciles its seats.
-    pub(crate) async fn set(&self, sections: &[(&str, u32, bool)], holds_per_ticket: u32) {
+    pub(crate) async fn set(
+        &self,
+        sections: &[(&str, u32, bool)],
+        holds_per_ticket: u32,
+    ) -> Reconciled {
         let sections = sections_of(sections);
+        self.decide(&sections, holds_per_ticket).await;
+        self.reconcile(&sections).await
+    }
+
+    /// Makes the seats what these sections say, as if the settings said so.
+    pub(crate) async fn reconcile(&self, sections: &[Section]) -> Reconciled {
+        let version = self.version().await;
+        let reconciled = self.store.reconcile(&self.show, version, sections).await;
+        reconciled.unwrap()
+    }
+
+    /// The version of the show's settings.
+    pub(crate) async fn version(&self) -> u64 {
+        let version = "select version from shows where show = $1";
+        let rows = self.db.rows(version, &[self.show.as_str()]).await;
+        rows[0].number("version").cast_unsigned()
+    }
+
+    /// Writes the show's settings; its seats are as they were.
+    pub(crate) async fn decide(&self, sections: &[Section], holds_per_ticket: u32) {
         let mut settings: settings::Settings = serde_json::from_value(serde_json::json!({
             "name": "Show", "rate": 10, "starts_at": "2027-05-01T21:00:00-03:00",
         }))
         .unwrap();
         settings.hold_ms = HOLD_MS;
         settings.holds_per_ticket = holds_per_ticket;
-        settings.sections = sections.clone();
+        settings.sections = sections.to_vec();
         let settings = serde_json::to_string(&settings).unwrap();
         self.db
             .set(
@@ -110,7 +134,6 @@ impl Shop {
                 &[self.show.as_str(), &settings],
             )
             .await;
-        self.store.reconcile(&self.show, &sections).await.unwrap();
     }
 
     /// Cancels the show, as far as selling is concerned.

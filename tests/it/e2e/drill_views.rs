@@ -1,8 +1,15 @@
 //! What groups build from the log is told to operators, and is the same when a group begins again.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use catraca::app::backends::Backends;
+use catraca::base::time::{Clock, SystemClock, Timestamp};
+use catraca::limit::Settings;
+use catraca::limit::gcra::Ladder;
+use catraca::limit::joins_in_memory::JoinsInMemory;
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -10,7 +17,7 @@ use crate::e2e::drill_journey::Desk;
 use crate::e2e::mail::{buy, create_show};
 use crate::support::client::Client;
 use crate::support::process::Server;
-use crate::support::sale::SHOW;
+use crate::support::sale::{Running, SHOW};
 use crate::support::until;
 
 /// Who runs the program on this folder.
@@ -146,7 +153,7 @@ async fn routes_are_for_operators_and_say_what_they_do_not_know(server: &Server,
         let line = format!("GET /admin/v1/shows/{path}");
         client.ask(&line, headers, &Value::Null).await
     };
-    for view in ["availability", "sales"] {
+    for view in ["availability", "sales", "joins"] {
         let (status, _) = ask(&[], &format!("{SHOW}/{view}")).await;
         assert_eq!(status, StatusCode::UNAUTHORIZED);
         let (status, answer) = ask(&operator, &format!("No%20Show/{view}")).await;
@@ -163,6 +170,8 @@ async fn routes_are_for_operators_and_say_what_they_do_not_know(server: &Server,
         let (status, answer) = ask(&operator, nothing).await;
         assert_eq!((status, &answer["minutes"]), (StatusCode::OK, &json!([])));
     }
+    let (status, answer) = ask(&operator, "another-show/joins").await;
+    assert_eq!((status, &answer["windows"]), (StatusCode::OK, &json!([])));
 }
 
 fn reset(words: &str) -> String {
@@ -200,4 +209,70 @@ async fn begins_again(desk: &Desk<'_>, group: &str) {
             .lines()
             .all(|line| line.contains("from 0 to 0") || line == "nothing was changed")
     );
+}
+
+/// How far the clock by which joins are counted is ahead, in milliseconds.
+static AHEAD_MS: AtomicU64 = AtomicU64::new(0);
+
+/// A clock that needs no minute to be a minute on.
+#[derive(Debug)]
+struct Quick;
+
+impl Clock for Quick {
+    fn now(&self) -> Timestamp {
+        SystemClock.now().plus_ms(AHEAD_MS.load(Ordering::Relaxed))
+    }
+}
+
+fn quickly(backends: &mut Backends, _: &Path) {
+    let joins = JoinsInMemory::new(Ladder::of(&Settings::default()), 1_000);
+    backends.joins = Arc::new(joins.tallying(Arc::new(Quick)));
+}
+
+/// From where fans have joined, from their join to what operators read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operators_are_told_from_where_fans_have_joined() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = Running::start(folder.path(), &json!({}), quickly).await;
+    for address in ["203.0.113.7", "203.0.113.200", "2001:db8:1:2::1"] {
+        let from = [("x-forwarded-for", address)];
+        let line = format!("POST /v1/shows/{SHOW}/join");
+        let (status, joined) = running.client().ask(&line, &from, &Value::Null).await;
+        assert_eq!(status, StatusCode::CREATED, "{joined}");
+    }
+    AHEAD_MS.store(60_000, Ordering::Relaxed);
+    let token = std::fs::read_to_string(folder.path().join("admin-token")).unwrap();
+    let bearer = format!("Bearer {}", token.trim());
+    let operator = Client::of(format!("http://{}", running.admin));
+    let told = until("all three are told", async || {
+        let line = format!("GET /admin/v1/shows/{SHOW}/joins");
+        let headers = [("authorization", &*bearer)];
+        let (status, told) = operator.ask(&line, &headers, &Value::Null).await;
+        assert_eq!(status, StatusCode::OK, "{told}");
+        let windows = told["windows"].as_array().unwrap();
+        let joins = windows.iter().flat_map(|window| window["joins"].as_u64());
+        (joins.sum::<u64>() == 3).then(|| told.clone())
+    })
+    .await;
+    let mut networks: Vec<(&str, u64)> = Vec::new();
+    for window in told["windows"].as_array().unwrap() {
+        assert_eq!(window["late_joins"], 0, "{told}");
+        for row in window["networks"].as_array().unwrap() {
+            networks.push((
+                row["network"].as_str().unwrap(),
+                row["joins"].as_u64().unwrap(),
+            ));
+        }
+    }
+    // All in one minute, or a new one has begun meanwhile.
+    let of = |name: &str| {
+        let rows = networks.iter().filter(|(network, _)| *network == name);
+        rows.map(|(_, joins)| joins).sum::<u64>()
+    };
+    assert_eq!((of("203.0.113.0/24"), of("2001:db8:1::/48")), (2, 1));
+    assert_eq!(
+        (&told["window_ms"], &told["show"]),
+        (&json!(300_000), &json!(SHOW))
+    );
+    running.stop().await;
 }

@@ -14,5 +14,6 @@ mod hostile; // what does it make of those who mean harm?
 mod mail; // are people written to by a provider that is not ours?
 mod openapi; // is the document of the API true?
 mod page;
+mod refusals; // is every refusal a problem, on every route?
 mod roles; // do processes of one role each make one sale?
 mod traces; // does a collector see an order's way, and does nobody wait for it?

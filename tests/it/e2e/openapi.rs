@@ -20,7 +20,7 @@ const EXAMPLES: &str = "3";
 /// Would end the visit that all other requests need.
 const ENDS_THE_VISIT: &str = "leave";
 /// Limits are on, but one fan asks for thousands here.
-const LIMITS: [(&str, &str); 6] = [
+pub(super) const LIMITS: [(&str, &str); 6] = [
     ("CATRACA__GATEWAY__LIMITS__ANYTHING__PER_S", "100000"),
     ("CATRACA__GATEWAY__LIMITS__ANYTHING__BURST", "100000"),
     ("CATRACA__GATEWAY__LIMITS__FAN__PER_S", "100000"),
@@ -30,7 +30,7 @@ const LIMITS: [(&str, &str); 6] = [
 ];
 
 /// Pass and ticket of a fan who is inside.
-async fn visitor(server: &Server, folder: &Path) -> (String, String) {
+pub(super) async fn visitor(server: &Server, folder: &Path) -> (String, String) {
     let token = std::fs::read_to_string(folder.join("admin-token")).unwrap();
     let bearer = format!("Bearer {}", token.trim());
     let operator = [("authorization", bearer.as_str())];

@@ -60,17 +60,18 @@ fn naming(names: &[&str]) -> CertificateParams {
 }
 
 impl Certified {
-    /// What shakes hands with it.
+    /// What shakes hands with it, by whichever version of HTTP the other end prefers.
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         let cert = CertificateDer::from_pem_slice(self.cert.as_bytes()).unwrap();
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
+        let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_no_client_auth()
             .with_single_cert(vec![cert], key)
             .unwrap();
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         TlsAcceptor::from(Arc::new(config))
     }
 }

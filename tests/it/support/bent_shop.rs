@@ -41,9 +41,10 @@ impl Store for Blind {
     async fn reconcile(
         &self,
         show: &ShowId,
+        version: u64,
         sections: &[Section],
     ) -> Result<Reconciled, StoreError> {
-        self.inner.reconcile(show, sections).await
+        self.inner.reconcile(show, version, sections).await
     }
 
     async fn availability(&self, show: &ShowId) -> Result<Option<Availability>, StoreError> {

@@ -9,6 +9,7 @@ pub(crate) mod client;
 pub(crate) mod cut;
 pub(crate) mod database;
 pub(crate) mod debezium;
+pub(crate) mod foreign;
 pub(crate) mod kafka;
 pub(crate) mod kafka_doors;
 pub(crate) mod need;

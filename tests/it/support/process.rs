@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use catraca::app::alone::Role;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
 /// How long a verb may take on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -115,6 +115,11 @@ impl Server {
     /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id().expect("it runs")
+    }
+
+    /// Its log, where it was started with a pipe for it.
+    pub(crate) fn log(&mut self) -> ChildStderr {
+        self.child.stderr.take().expect("its log is piped")
     }
 
     /// Dies at once, as with `kill -9`.

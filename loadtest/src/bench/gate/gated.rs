@@ -60,7 +60,7 @@ pub(super) fn rows(site: &Site<'_>) -> anyhow::Result<Vec<Row>> {
 
 /// Every turn has tickets that no gateway has seen.
 fn turn(site: &Site<'_>, doors: &Doors, turns: &mut Turns) -> anyhow::Result<()> {
-    let (tickets, uses) = (site.scale.tickets, site.scale.uses);
+    let (tickets, uses, later) = (site.scale.tickets, site.scale.uses, site.scale.later);
     let (gateway, redis) = (site.gateway.door, site.room.pid());
     let requests = fans::admitted(gateway, SHOP, tickets);
     let requests = site.runtime.block_on(requests)?;
@@ -72,22 +72,24 @@ fn turn(site: &Site<'_>, doors: &Doors, turns: &mut Turns) -> anyhow::Result<()>
     };
     let ours = side(gateway, vec![site.gateway.pid(), redis], &requests);
     let first = ours.turn(&site.runtime, tickets)?;
-    let later = ours.turn(&site.runtime, tickets * (uses - 1))?;
-    turns.ours.push(together(&first, &later, uses));
+    let others = ours.turn(&site.runtime, tickets * later)?;
+    turns.ours.push(together(&first, &others, uses));
     turns.first.push(first);
     let plain = side(doors.plain.door, vec![doors.plain.pid()], &requests);
-    turns.plain.push(plain.turn(&site.runtime, tickets * uses)?);
+    turns
+        .plain
+        .push(plain.turn(&site.runtime, tickets * later)?);
     if let Ok(handmade) = &doors.handmade {
         let requests = fans::handmade(handmade.door, tickets);
         let requests = site.runtime.block_on(requests)?;
         let side = side(handmade.door, vec![handmade.pid(), redis], &requests);
         turns
             .handmade
-            .push(side.turn(&site.runtime, tickets * uses)?);
+            .push(side.turn(&site.runtime, tickets * later)?);
     }
     if let Ok(haproxy) = &doors.haproxy {
         let side = side(haproxy.door, vec![haproxy.pid()], &requests);
-        let turn = side.turn(&site.runtime, tickets * uses)?;
+        let turn = side.turn(&site.runtime, tickets * later)?;
         turns.haproxy.push(turn);
     }
     Ok(())

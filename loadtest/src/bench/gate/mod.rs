@@ -15,7 +15,7 @@ mod peers;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use tokio::runtime::Runtime;
 
 use crate::bench::gate::peers::{Nginx, Peers};
@@ -59,9 +59,20 @@ pub struct GateArgs {
     /// Where the table goes as JSON.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// A fraction of everything, to see that it runs.
-    #[arg(long)]
-    pub small: bool,
+    /// How much of everything.
+    #[arg(long, value_enum, default_value = "full")]
+    pub size: Size,
+}
+
+/// How much of everything is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Size {
+    /// Seconds: to see that it runs.
+    Small,
+    /// As many fans and tickets as `full`, asked less often.
+    Medium,
+    /// What the bounds are meant for.
+    Full,
 }
 
 /// How much of everything.
@@ -72,32 +83,45 @@ struct Scale {
     polls: usize,
     /// Joins in a turn.
     joins: usize,
-    /// Live tickets, and uses of each.
+    /// Live tickets, and how often each is used.
     tickets: usize,
     uses: usize,
+    /// How many of its uses after the first are measured, for all of them.
+    later: usize,
     /// Connections that lie idle.
     idle: usize,
 }
 
 impl Scale {
-    fn of(args: &GateArgs) -> Self {
-        if args.small {
-            return Self {
+    fn of(size: Size) -> Self {
+        match size {
+            Size::Small => Self {
                 pollers: 2_000,
                 polls: 10_000,
                 joins: 5_000,
                 tickets: 1_000,
                 uses: 5,
+                later: 4,
                 idle: 1_000,
-            };
-        }
-        Self {
-            pollers: 30_000,
-            polls: 200_000,
-            joins: 150_000,
-            tickets: 10_000,
-            uses: 50,
-            idle: 10_000,
+            },
+            Size::Medium => Self {
+                pollers: 30_000,
+                polls: 100_000,
+                joins: 60_000,
+                tickets: 10_000,
+                uses: 50,
+                later: 8,
+                idle: 10_000,
+            },
+            Size::Full => Self {
+                pollers: 30_000,
+                polls: 200_000,
+                joins: 150_000,
+                tickets: 10_000,
+                uses: 50,
+                later: 49,
+                idle: 10_000,
+            },
         }
     }
 }
@@ -162,7 +186,7 @@ fn measure(args: &GateArgs, folder: &Path) -> anyhow::Result<Table> {
         .enable_all()
         .build()?;
     let site = Site {
-        scale: Scale::of(args),
+        scale: Scale::of(args.size),
         admitter: Role::start("admitter", &args.catraca, &room, folder, "")?,
         gateway: gateway(args, &room, folder, &shop)?,
         args,

@@ -49,15 +49,30 @@ impl Broker {
         broker.push(settings.display().to_string());
         let log = folder.join("broker.log");
         let process = Process::start(SERVER_CORE, &PathBuf::from("java"), &broker, &[], &log)?;
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        wait_for("Kafka", || {
-            TcpStream::connect(address)?;
-            Ok(())
-        })?;
-        Ok(Self {
+        let broker = Self {
             _process: process,
             port,
-        })
+        };
+        wait_for("Kafka", || {
+            TcpStream::connect(broker.address())?;
+            Ok(())
+        })?;
+        Ok(broker)
+    }
+
+    /// Ends it by SIGKILL; nobody answers at its address any more.
+    ///
+    /// # Errors
+    /// Where somebody does.
+    pub(super) fn kill(self) -> anyhow::Result<()> {
+        let address = self.address();
+        drop(self);
+        ensure!(TcpStream::connect(address).is_err(), "the broker lives");
+        Ok(())
+    }
+
+    fn address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 
     /// Its address, as `log.url`.

@@ -1,14 +1,16 @@
-//! Holds and orders on PostgreSQL, beside what one would write first; and orders while nobody's mail
-//! goes out; and the relay behind them.
+//! Holds and orders on PostgreSQL, beside what one would write first; the relay behind them; buyers of one
+//! show while another is hot; and orders while nobody's mail goes out.
 
 mod broker;
-mod mail;
+mod hot;
+mod outage;
 mod relay;
 mod server;
 mod shelf;
+mod shop;
 mod ways;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -51,7 +53,7 @@ pub struct OrdersArgs {
     /// A folder with Kafka's jars, for row 13.
     #[arg(long, value_name = "FOLDER")]
     pub kafka: Option<PathBuf>,
-    /// Statements only: without rows 13 and 14.
+    /// Statements only: without rows 13 and 14 and the hot show.
     #[arg(long)]
     pub statements_only: bool,
     /// Where the table goes as JSON.
@@ -87,8 +89,12 @@ pub(super) async fn run(settings: &OrdersArgs) -> anyhow::Result<String> {
     let mut rows = rounds.rows();
     if !settings.statements_only {
         let orders_per_s = median(rounds.of(Way::OrderOurs, |round| round.per_s));
-        rows.extend(relay::rows(&server, settings, orders_per_s).await?);
-        rows.push(mail::row(&server, settings).await?);
+        let folder =
+            std::env::temp_dir().join(format!("catraca-bench-shop-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        let of_shops = of_shops((&server, settings), &folder, orders_per_s).await;
+        std::fs::remove_dir_all(&folder)?;
+        rows.extend(of_shops?);
     }
     let table = Table {
         server: server.version().await?,
@@ -99,6 +105,18 @@ pub(super) async fn run(settings: &OrdersArgs) -> anyhow::Result<String> {
         std::fs::write(path, serde_json::to_string_pretty(&table)?)?;
     }
     Ok(table.render())
+}
+
+/// The rows for which processes of ours run, with all that they keep in a folder.
+async fn of_shops(
+    (server, settings): (&Server, &OrdersArgs),
+    folder: &Path,
+    orders_per_s: f64,
+) -> anyhow::Result<Vec<Row>> {
+    let mut rows = vec![hot::row(server, settings, folder).await?];
+    rows.extend(relay::rows(server, settings, folder, orders_per_s).await?);
+    rows.push(outage::row(server, settings, folder).await?);
+    Ok(rows)
 }
 
 async fn measure(server: &Server, way: Way, settings: &OrdersArgs) -> anyhow::Result<Round> {

@@ -34,20 +34,18 @@ struct Relaying<'a> {
 pub(super) async fn rows(
     server: &Server,
     settings: &OrdersArgs,
+    folder: &Path,
     orders_per_s: f64,
 ) -> anyhow::Result<Vec<Row>> {
-    let folder = std::env::temp_dir().join(format!("catraca-bench-relay-{}", std::process::id()));
-    std::fs::create_dir_all(&folder)?;
+    let folder = folder.join("relay");
+    std::fs::create_dir(&folder)?;
     let relaying = Relaying {
         server,
         settings,
         room: RoomServer::start(&settings.server, &folder)?,
         folder: &folder,
     };
-    let measured = relaying.rows(orders_per_s).await;
-    drop(relaying);
-    std::fs::remove_dir_all(&folder)?;
-    measured
+    relaying.rows(orders_per_s).await
 }
 
 impl Relaying<'_> {

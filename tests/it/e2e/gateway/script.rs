@@ -4,13 +4,19 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::support::authority::Certified;
+
+/// Bytes that go both ways.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
 /// One end of a connection, and what of it has been read and not been used.
-#[derive(Debug)]
 pub(crate) struct Wire {
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     read: Vec<u8>,
 }
 
@@ -23,7 +29,40 @@ pub(crate) struct Script {
 
 impl Script {
     /// Plays this on every connection; the first is 1.
-    pub(crate) async fn play<F>(scene: impl Fn(usize, Wire) -> F + Send + 'static) -> Self
+    pub(crate) async fn play<F>(scene: impl Fn(usize, Wire) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let scene = Arc::new(scene);
+        Self::listen(move |number, stream| {
+            let scene = Arc::clone(&scene);
+            async move { scene(number, Wire::new(stream)).await }
+        })
+        .await
+    }
+
+    /// Plays it where hands were shaken, with this certificate and for HTTP/1.1.
+    pub(crate) async fn play_by_https<F>(
+        certified: &Certified,
+        scene: impl Fn(usize, Wire) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (acceptor, scene) = (certified.acceptor(), Arc::new(scene));
+        Self::listen(move |number, stream| {
+            let (acceptor, scene) = (acceptor.clone(), Arc::clone(&scene));
+            async move {
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+                    scene(number, Wire::new(stream)).await;
+                }
+            }
+        })
+        .await
+    }
+
+    async fn listen<F>(scene: impl Fn(usize, TcpStream) -> F + Send + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -35,7 +74,7 @@ impl Script {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 let number = counted.fetch_add(1, Ordering::SeqCst) + 1;
-                tokio::spawn(scene(number, Wire::new(stream)));
+                tokio::spawn(scene(number, stream));
             }
         });
         Self {
@@ -50,9 +89,11 @@ impl Script {
 }
 
 impl Wire {
-    pub(crate) fn new(stream: TcpStream) -> Self {
-        let read = Vec::new();
-        Self { stream, read }
+    pub(crate) fn new(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
+        Self {
+            stream: Box::new(stream),
+            read: Vec::new(),
+        }
     }
 
     /// Reads to the end of this text and returns all up to there; `None` where the other end closes
@@ -89,6 +130,26 @@ impl Wire {
             }
         }
         counted
+    }
+
+    /// Reads so many bytes, which all are this one. Returns how many there were.
+    pub(crate) async fn exactly(&mut self, bytes: usize, each: u8) -> usize {
+        let mut counted = 0;
+        while counted < bytes {
+            if self.read.is_empty() && self.stream.read_buf(&mut self.read).await.unwrap_or(0) == 0
+            {
+                break;
+            }
+            let some = self.read.len().min(bytes - counted);
+            assert!(self.read.drain(..some).all(|byte| byte == each));
+            counted += some;
+        }
+        counted
+    }
+
+    /// Whether there is still somebody who takes this.
+    pub(crate) async fn try_say(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.stream.write_all(bytes.as_ref()).await.is_ok()
     }
 
     /// Whoever is gone does not mind.

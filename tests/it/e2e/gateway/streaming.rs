@@ -100,21 +100,27 @@ async fn a_long_answer_waits_for_its_reader() {
 /// Each event is read before the next one is written, and so is each piece of a request.
 #[tokio::test]
 async fn what_comes_piece_by_piece_is_passed_on_piece_by_piece() {
-    let shop = Script::play(|_, mut wire| async move {
-        wire.head().await.unwrap();
-        wire.say("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n")
-            .await;
-        wire.say("transfer-encoding: chunked\r\n\r\n").await;
-        for number in 0..5 {
-            let piece = wire.until("\r\n.").await.map(|_| number);
-            let event = format!("data: {}\n\n", piece.unwrap());
-            wire.say(format!("{:x}\r\n{event}\r\n", event.len())).await;
-        }
-        wire.say("0\r\n\r\n").await;
-    })
-    .await;
-    let door = door(&shop).await;
-    let mut client = connect(&door).await;
+    let shop = Script::play(|_, wire| answers_each_piece(wire)).await;
+    exchange_pieces(&door(&shop).await).await;
+}
+
+/// A shop that tells of each piece before the next one comes.
+pub(super) async fn answers_each_piece(mut wire: Wire) {
+    wire.head().await.unwrap();
+    wire.say("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n")
+        .await;
+    wire.say("transfer-encoding: chunked\r\n\r\n").await;
+    for number in 0..5 {
+        let piece = wire.until("\r\n.").await.map(|_| number);
+        let event = format!("data: {}\n\n", piece.unwrap());
+        wire.say(format!("{:x}\r\n{event}\r\n", event.len())).await;
+    }
+    wire.say("0\r\n\r\n").await;
+}
+
+/// What it is asked.
+pub(super) async fn exchange_pieces(door: &Door) {
+    let mut client = connect(door).await;
     client
         .say("POST /static/x HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n")
         .await;
@@ -219,7 +225,7 @@ async fn a_client_that_asks_whether_to_send_is_told_by_us() {
         async move {
             told.send(wire.head().await.unwrap()).unwrap();
             wire.until("body").await.unwrap();
-            // Interim answers are for the next hop: ours is none that could use them.
+            // The first is for the next hop, which is us; the second for whoever asked.
             wire.say("HTTP/1.1 100 Continue\r\n\r\n").await;
             wire.say("HTTP/1.1 103 Early Hints\r\nlink: </a.css>\r\n\r\n")
                 .await;
@@ -239,6 +245,10 @@ async fn a_client_that_asks_whether_to_send_is_told_by_us() {
         "http/1.1 100 continue\r\n\r\n"
     );
     client.say("body").await;
+    assert_eq!(
+        in_time(client.head()).await.unwrap(),
+        "http/1.1 103 early hints\r\nlink: </a.css>\r\n\r\n"
+    );
     let answer = in_time(client.head()).await.unwrap();
     assert!(answer.starts_with("http/1.1 200"), "{answer}");
     assert!(!in_time(tell.recv()).await.unwrap().contains("expect"));

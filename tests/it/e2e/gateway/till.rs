@@ -163,5 +163,5 @@ async fn sell(stores: &Stores, show: &str, section: &str) {
     let put = stores.shows.put(&id, &change, &settings, None);
     put.await.unwrap();
     let sections = &settings.sections;
-    stores.orders.reconcile(&id, sections).await.unwrap();
+    stores.orders.reconcile(&id, 1, sections).await.unwrap();
 }
