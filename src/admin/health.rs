@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use crate::http::problem::Problem;
+use crate::log::Subscriber;
 use crate::room::{Rooms, StoreError};
 use crate::show::Store;
 use crate::telemetry::Exposition;
@@ -28,6 +29,8 @@ pub struct Health {
     pub rooms: Rooms,
     /// Shows in SQL; none for a gateway, which does not need them.
     pub shows: Option<Arc<dyn Store>>,
+    /// The event log, where the process has one. Orders go on without it, so readiness only tells how it is.
+    pub log: Option<Arc<dyn Subscriber>>,
 }
 
 /// What every process answers on its operators' listener, whatever its role.
@@ -60,6 +63,9 @@ async fn readyz(State(health): State<Arc<Health>>) -> Response {
         let database = database(shows.as_ref()).await;
         body["database"] = json!(database);
         is_ready &= database == "ok";
+    }
+    if let Some(log) = health.log.as_ref().and_then(|log| log.state()) {
+        body["log"] = json!(log);
     }
     let status = if is_ready {
         StatusCode::OK

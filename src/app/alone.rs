@@ -164,6 +164,7 @@ async fn gateway_alone(
         exposition: exposition.clone(),
         rooms,
         shows: None,
+        log: None,
     }));
     let stop = supervisor.door_stop();
     let public = gateway::router(Arc::clone(&gateway));

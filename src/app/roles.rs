@@ -309,6 +309,7 @@ impl<'a> Roles<'a> {
                 exposition: self.backends.exposition.clone(),
                 rooms: self.rooms.clone(),
                 shows: Some(Arc::clone(&self.backends.shows)),
+                log: Some(Arc::clone(&self.backends.log)),
             }),
         };
         let (facts, clock) = (&self.backends.journeys, &self.backends.clock);

@@ -29,4 +29,5 @@ schema![
     "0009_outbox",
     "0010_holds_of_a_ticket",
     "0011_joins",
+    "0012_topic",
 ];

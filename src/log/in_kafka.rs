@@ -7,9 +7,10 @@
 //!
 //! What is set aside goes to a topic of its own as it stood, and its headers say why and whence.
 //!
-//! How far a group is behind is what the relay's marks say: each has the offset that Kafka gave.
+//! How far a group is behind is what the relay's marks say: each has the offset that Kafka gave, and what is
+//! added to it since the topic was made anew (`topic_in_*.rs`). What went with a topic is read in the outbox.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -19,7 +20,8 @@ use crate::driver::kafka::member::{Held, Member, Standing};
 use crate::driver::kafka::producer::{Producer, Record, SendError, ack_deadline};
 use crate::driver::kafka::{Kafka, KafkaFault};
 use crate::event::headers::{self, About, Aside};
-use crate::log::inbox::{Because, Inbox};
+use crate::log::inbox::{Because, Inbox, Stands};
+use crate::log::standings::Standings;
 use crate::log::{Delivery, Lag, LogError, Subscriber, in_sql};
 
 /// The log in one topic.
@@ -31,48 +33,26 @@ pub struct InKafka {
     dead_letters: Producer,
     standings: Standings,
     /// This process in its groups.
-    members: Mutex<BTreeMap<String, Member>>,
+    members: Mutex<BTreeMap<String, Joined>>,
 }
 
-/// Where groups stand, by what the inbox said last. One answer serves a whole turn through the partitions:
-/// what is handled of one moves no other. It is never ahead of the group.
-#[derive(Debug, Default)]
-struct Standings(Mutex<BTreeMap<String, Known>>);
-
+/// This process in a group, and where the topic began when it joined.
 #[derive(Debug)]
-struct Known {
-    standing: Standing,
-    /// The partitions that this answer has served; the second time it is old.
-    served: BTreeSet<u16>,
+struct Joined {
+    member: Member,
+    begins: BTreeMap<u16, u64>,
 }
 
-impl Standings {
-    /// Where the group stands, for a look at this partition.
-    async fn of<E>(
-        &self,
-        group: &str,
-        partition: u16,
-        asked: impl Future<Output = Result<Standing, E>>,
-    ) -> Result<Standing, E> {
-        let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known().get_mut(group)
-            && known.served.insert(partition)
-        {
-            return Ok(known.standing.clone());
-        }
-        let standing = asked.await?;
-        let answer = Known {
-            standing: standing.clone(),
-            served: BTreeSet::from([partition]),
-        };
-        known().insert(group.to_owned(), answer);
-        Ok(standing)
+impl Joined {
+    /// The offset in Kafka of a place in the log; none where its record went with an older topic.
+    fn offset(&self, partition: u16, place: u64) -> Option<u64> {
+        place.checked_sub(self.begins.get(&partition).copied().unwrap_or_default())
     }
 }
 
 impl InKafka {
     /// The log in a topic, for groups that stand where this inbox says; `marks` is the outbox read as a
-    /// log, which is never polled.
+    /// log, which has what went with an older topic.
     pub fn new(kafka: Kafka, inbox: Arc<dyn Inbox>, marks: Arc<dyn Subscriber>) -> Self {
         Self {
             dead_letters: Producer::new(kafka.dead_letters()),
@@ -84,33 +64,123 @@ impl InKafka {
         }
     }
 
-    fn members(&self) -> MutexGuard<'_, BTreeMap<String, Member>> {
+    fn members(&self) -> MutexGuard<'_, BTreeMap<String, Joined>> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A record as it stands in the topic.
     fn held(&self, group: &str, delivery: &Delivery) -> Result<Held, LogError> {
         let members = self.members();
-        let member = members.get(group);
-        let held = member.and_then(|member| member.held(delivery.partition, delivery.offset));
+        let held = members.get(group).and_then(|joined| {
+            let offset = joined.offset(delivery.partition, delivery.offset)?;
+            joined.member.held(delivery.partition, offset)
+        });
         let gone = || LogError::Unavailable(anyhow::anyhow!("the partition is another's now"));
         held.cloned().ok_or_else(gone)
+    }
+
+    /// Makes this process one of the group, of the topic that is there now. Whoever joined when it was another
+    /// holds records of that one, and joins anew.
+    async fn join(&self, group: &str, stands: &Stands) -> Result<(), KafkaFault> {
+        let is_one = |joined: &Joined| joined.begins == stands.begins;
+        if self.members().get(group).is_some_and(is_one) {
+            return Ok(());
+        }
+        self.leave(group);
+        self.kafka.check_topic().await?;
+        // Groups of other systems may have the same name in the same cluster.
+        let name = format!("{}.{group}", self.kafka.topic());
+        let joined = Joined {
+            member: Member::join(&self.kafka, &name)?,
+            begins: stands.begins.clone(),
+        };
+        self.members().insert(group.to_owned(), joined);
+        Ok(())
+    }
+
+    fn leave(&self, group: &str) {
+        if let Some(left) = self.members().remove(group) {
+            // It waits for its threads.
+            drop(tokio::task::spawn_blocking(move || drop(left)));
+        }
+    }
+
+    /// What is there of a partition, once this process is one of the group.
+    async fn seek(
+        &self,
+        group: &str,
+        stands: &Stands,
+        of: (u16, usize),
+    ) -> Result<Vec<Held>, KafkaFault> {
+        self.join(group, stands).await?;
+        if self.kafka.is_to_be_asked() {
+            self.kafka.check_topic().await?;
+        }
+        let looked = self.look(group, stands, of);
+        looked.inspect_err(|fault| self.kafka.note(Some(fault)))
     }
 
     fn look(
         &self,
         group: &str,
-        standing: &Standing,
+        stands: &Stands,
         (partition, max): (u16, usize),
     ) -> Result<Vec<Held>, KafkaFault> {
         let mut members = self.members();
-        if !members.contains_key(group) {
-            // Groups of other systems may have the same name in the same cluster.
-            let name = format!("{}.{group}", self.kafka.topic());
-            members.insert(group.to_owned(), Member::join(&self.kafka, &name)?);
+        let Some(joined) = members.get_mut(group) else {
+            return Ok(Vec::new()); // it has left meanwhile
+        };
+        let next = stands.next.iter();
+        let standing: Standing = next
+            .map(|(partition, next)| {
+                let offset = joined.offset(*partition, *next);
+                (*partition, offset.unwrap_or_default())
+            })
+            .collect();
+        joined.member.look(partition, &standing, max)
+    }
+
+    /// What of a partition went with an older topic, from where the group stands: the outbox has it.
+    async fn lost(
+        &self,
+        group: &str,
+        (partition, begins): (u16, u64),
+        max: usize,
+    ) -> Result<Vec<Delivery>, LogError> {
+        let mut found = self.marks.poll(group, partition, max).await?;
+        let lost = found.partition_point(|delivery| delivery.offset < begins);
+        if lost == 0 && !found.is_empty() {
+            self.inbox.pass(group, &[(partition, begins - 1)]).await?;
         }
-        let member = members.get_mut(group).expect("it was just put there");
-        member.look(partition, standing, max)
+        found.truncate(lost);
+        Ok(found)
+    }
+
+    /// What a fault says about the topic, as far as this process can do something about it.
+    async fn learn(
+        &self,
+        group: &str,
+        stands: &Stands,
+        fault: &KafkaFault,
+    ) -> Result<(), LogError> {
+        match fault {
+            KafkaFault::Gone { .. } => self.inbox.renew(stands, &self.kafka.ends().await?).await,
+            // A member looks for a topic again after minutes.
+            KafkaFault::NoTopic(_) => {
+                self.leave(group);
+                Ok(())
+            }
+            KafkaFault::Address(_)
+            | KafkaFault::Shape(_)
+            | KafkaFault::Away(_)
+            | KafkaFault::Login(_)
+            | KafkaFault::Tls(_)
+            | KafkaFault::Scheme(_)
+            | KafkaFault::WantsTls(_)
+            | KafkaFault::WantsLogin(_)
+            | KafkaFault::Slow
+            | KafkaFault::Unplaced => Ok(()),
+        }
     }
 }
 
@@ -122,10 +192,28 @@ impl Subscriber for InKafka {
         partition: u16,
         max: usize,
     ) -> Result<Vec<Delivery>, LogError> {
-        let asked = self.inbox.standing(group);
-        let standing = self.standings.of(group, partition, asked).await?;
-        let held = self.look(group, &standing, (partition, max))?;
-        Ok(held.into_iter().map(|held| read(partition, held)).collect())
+        let asked = self.inbox.stands(group);
+        let stands = self.standings.of(group, partition, asked).await?;
+        let of = |places: &BTreeMap<u16, u64>| places.get(&partition).copied().unwrap_or_default();
+        let (next, begins) = (of(&stands.next), of(&stands.begins));
+        let held = match self.seek(group, &stands, (partition, max)).await {
+            Ok(held) => held,
+            Err(fault) => {
+                self.learn(group, &stands, &fault).await?;
+                return Err(fault.into());
+            }
+        };
+        if next < begins {
+            return self.lost(group, (partition, begins), max).await;
+        }
+        Ok(held
+            .into_iter()
+            .map(|held| read((partition, begins), held))
+            .collect())
+    }
+
+    fn state(&self) -> Option<&'static str> {
+        self.kafka.state()
     }
 
     async fn lag(&self, group: &str) -> Result<Vec<Lag>, LogError> {
@@ -138,6 +226,17 @@ impl Subscriber for InKafka {
         delivery: &Delivery,
         because: &Because,
     ) -> Result<(), LogError> {
+        let stands = self.inbox.stands(group).await?;
+        let begins = stands.begins.get(&delivery.partition).copied();
+        if delivery.offset < begins.unwrap_or_default() {
+            let event_id = &delivery.event_id;
+            tracing::error!(
+                event.id = event_id,
+                group,
+                "no copy of a dead letter: its record went with an older topic"
+            );
+            return Ok(());
+        }
         let mut held = self.held(group, delivery)?;
         let about = headers::write_aside(&Aside {
             group,
@@ -145,7 +244,7 @@ impl Subscriber for InKafka {
             attempts: because.attempts,
             topic: self.kafka.topic(),
             partition: delivery.partition,
-            offset: delivery.offset,
+            offset: held.offset,
         });
         // In the place of those of an earlier life: what is set aside again and again does not grow.
         let about = about.map(|(name, value)| (name.to_owned(), value.into_bytes()));
@@ -178,10 +277,11 @@ impl Subscriber for InKafka {
     }
 }
 
-/// A record that is no event of ours is passed over, and said: nobody could handle it.
-fn read(partition: u16, held: Held) -> Delivery {
-    let offset = held.offset;
-    event(partition, held).unwrap_or_else(|what| {
+/// A record at its place in a log that begins there. One that is no event of ours is passed over, and said:
+/// nobody could handle it.
+fn read((partition, begins): (u16, u64), held: Held) -> Delivery {
+    let offset = begins + held.offset;
+    event((partition, offset), held).unwrap_or_else(|what| {
         tracing::warn!(
             partition,
             offset,
@@ -191,7 +291,7 @@ fn read(partition: u16, held: Held) -> Delivery {
     })
 }
 
-fn event(partition: u16, held: Held) -> Result<Delivery, &'static str> {
+fn event((partition, offset): (u16, u64), held: Held) -> Result<Delivery, &'static str> {
     let About {
         id,
         kind,
@@ -202,7 +302,7 @@ fn event(partition: u16, held: Held) -> Result<Delivery, &'static str> {
     } = headers::read(&held.headers)?;
     Ok(Delivery {
         partition,
-        offset: held.offset,
+        offset,
         event_id: id.to_owned(),
         key: String::from_utf8(held.key).map_err(|_| "key")?,
         version,
@@ -231,40 +331,5 @@ fn stranger(partition: u16, offset: u64) -> Delivery {
 impl From<KafkaFault> for LogError {
     fn from(fault: KafkaFault) -> Self {
         Self::Unavailable(fault.into())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::convert::Infallible;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn one_answer_serves_one_turn_through_the_partitions() {
-        let (standings, times) = (Standings::default(), Mutex::new(0));
-        let look = async |group: &str, partition| {
-            let asked = async {
-                let mut times = times.lock().unwrap();
-                *times += 1;
-                Ok::<_, Infallible>(Standing::from([(partition, *times)]))
-            };
-            standings.of(group, partition, asked).await.unwrap();
-        };
-        for (turn, first) in [(1, 0), (2, 4), (3, 2)] {
-            for step in 0..6 {
-                look("notify", (first + step) % 6).await;
-            }
-            assert_eq!(*times.lock().unwrap(), turn);
-        }
-        look("stock", 0).await;
-        assert_eq!(*times.lock().unwrap(), 4, "each group has its own");
-        look("notify", 2).await;
-        look("notify", 2).await;
-        assert_eq!(
-            *times.lock().unwrap(),
-            6,
-            "the same partition again is a new turn"
-        );
     }
 }

@@ -3,7 +3,7 @@
 use crate::base::limits::{GROUP_RUNS_MS, PARTITIONS, REASON_BYTES_MAX};
 use crate::base::time::Timestamp;
 use crate::driver::sql::{Cells, SqlError};
-use crate::log::inbox::{Because, DeadLetter, Retry, Rewound};
+use crate::log::inbox::{Because, DeadLetter, Retry, Rewound, Stands};
 use crate::log::{Delivery, Lag, LogError};
 
 /// A row of the log with its event.
@@ -42,6 +42,20 @@ pub(super) fn lags(behind: &[(i64, i64, i64)], now: Timestamp) -> Vec<Lag> {
 /// Where a group stands in a partition, of a row of `log_groups`.
 pub(super) fn stands(row: &impl Cells) -> Result<(u16, u64), sqlx::Error> {
     Ok((row.number("partition")?, row.number("offset")?))
+}
+
+/// Where a group stands and where its topic begins, of its rows of `log_groups` with `begins`.
+pub(super) fn log_stands(rows: &[impl Cells]) -> Result<Stands, LogError> {
+    let mut all = Stands::default();
+    for row in rows {
+        let (partition, next) = stands(row)?;
+        all.next.insert(partition, next);
+        let begins: u64 = row.number("begins")?;
+        if 0 < begins {
+            all.begins.insert(partition, begins);
+        }
+    }
+    Ok(all)
 }
 
 /// Why a group with these rows of `log_groups` cannot begin again; `None`: it can.

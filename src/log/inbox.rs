@@ -17,7 +17,16 @@ pub trait Inbox: Send + Sync + Debug {
     async fn register(&self, group: &str) -> Result<(), LogError>;
 
     /// Where the group stands: by partition, the next offset to read.
-    async fn standing(&self, group: &str) -> Result<BTreeMap<u16, u64>, LogError>;
+    async fn standing(&self, group: &str) -> Result<BTreeMap<u16, u64>, LogError> {
+        Ok(self.stands(group).await?.next)
+    }
+
+    /// The same, and where the topic of Kafka begins.
+    async fn stands(&self, group: &str) -> Result<Stands, LogError>;
+
+    /// Keeps that the topic was made anew in those of these partitions in which it ends before what is marked
+    /// of it: by partition, how many records it has. `stands` is what was known before it was asked.
+    async fn renew(&self, stands: &Stands, ends: &BTreeMap<u16, u64>) -> Result<(), LogError>;
 
     /// Moves the group back to the beginning of the log, unless it runs. What it has handled stays
     /// known, so that it passes over all of it.
@@ -54,6 +63,16 @@ pub trait Inbox: Send + Sync + Debug {
 
     /// Keeps that the group has handled a dead letter after all.
     async fn replayed(&self, id: u64) -> Result<(), LogError>;
+}
+
+/// Where a group stands, and its log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Stands {
+    /// By partition, the next offset to read.
+    pub next: BTreeMap<u16, u64>,
+    /// By partition, the place of the first record of Kafka's topic, where that was made anew: what is before it is
+    /// in the outbox alone.
+    pub begins: BTreeMap<u16, u64>,
 }
 
 /// Whether something is done, or only told.

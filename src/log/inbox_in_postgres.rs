@@ -16,8 +16,9 @@ use sqlx::PgConnection;
 use crate::base::limits::{DEAD_LETTERS_PAGE_MAX, PARTITIONS};
 use crate::base::time::{Clock, Timestamp};
 use crate::driver::postgres::Postgres;
-use crate::log::inbox::{Because, DeadLetter, Inbox, Retry, Rewound, Run};
+use crate::log::inbox::{Because, DeadLetter, Inbox, Retry, Rewound, Run, Stands};
 use crate::log::name_in_postgres::claim;
+use crate::log::topic_in_postgres::{begins, is_anew};
 use crate::log::{Delivery, LogError, LogName, in_sql};
 
 /// The inboxes in one database.
@@ -135,7 +136,7 @@ pub async fn begin_again(
 ) -> Result<Rewound, sqlx::Error> {
     let gone: i64 = sqlx::query_scalar(
         "select cast(coalesce(sum(cleaned), 0) as bigint) from outbox_partitions
-         where not exists (select 1 from event_log where name <> $1)",
+         where 0 < begins or not exists (select 1 from event_log where name <> $1)",
     )
     .bind(LogName::sql().0)
     .fetch_one(&mut *conn)
@@ -178,12 +179,34 @@ impl Inbox for InPostgres {
             .await
     }
 
-    async fn standing(&self, group: &str) -> Result<BTreeMap<u16, u64>, LogError> {
-        let rows = sqlx::query("select partition, \"offset\" from log_groups where consumer = $1")
-            .bind(group)
-            .fetch_all(&mut *self.db.connection().await?)
-            .await?;
-        rows.iter().map(|row| Ok(in_sql::stands(row)?)).collect()
+    async fn stands(&self, group: &str) -> Result<Stands, LogError> {
+        let rows = sqlx::query(
+            "select g.partition, g.\"offset\", coalesce(p.begins, 0) as begins from log_groups g
+             left join outbox_partitions p on p.partition = g.partition where g.consumer = $1",
+        )
+        .bind(group)
+        .fetch_all(&mut *self.db.connection().await?)
+        .await?;
+        in_sql::log_stands(&rows)
+    }
+
+    async fn renew(&self, stands: &Stands, ends: &BTreeMap<u16, u64>) -> Result<(), LogError> {
+        if !self.log.may_begin() {
+            return Ok(()); // nobody marks what Debezium sends
+        }
+        let given = (stands.begins.clone(), ends.clone());
+        self.db
+            .unit_with(given, |mut tx, (seen, ends)| async move {
+                for (partition, end) in ends {
+                    let begins = begins(&mut tx, partition).await?;
+                    if seen.get(&partition).copied().unwrap_or_default() == begins {
+                        is_anew(&mut tx, partition, (begins, end)).await?;
+                    }
+                }
+                tx.commit().await?;
+                Ok(())
+            })
+            .await
     }
 
     async fn rewind(&self, group: &str, run: Run) -> Result<Rewound, LogError> {

@@ -1,7 +1,7 @@
 //! How events travel: the ports of the event log, and the loop that every consumer runs.
 //!
 //! `outbox_in_*.rs` is how an event gets in. `in_sqlite.rs` and `in_postgres.rs` read the outbox as a log;
-//! `in_kafka.rs` reads Kafka. `name_in_*.rs` keeps which of them it is, and `via_debezium.rs` takes the
+//! `in_kafka.rs` reads Kafka. `name_in_*.rs` keeps which of them it is, `topic_in_*.rs` where the topic begins, and `via_debezium.rs` takes the
 //! outbox from the relays.
 //! `inbox.rs` is what the groups have done: offsets, handled events, retries, dead letters.
 //! `rounds.rs` is the rhythm of every group; `consume.rs` hands deliveries to a consumer, one partition after the other; `breaker.rs` tells a
@@ -22,10 +22,13 @@ pub mod outbox_in_postgres;
 pub mod outbox_in_sqlite;
 pub mod patience;
 pub mod rounds;
+pub mod topic_in_postgres;
+pub mod topic_in_sqlite;
 pub mod via_debezium;
 
 mod aside;
 mod in_sql;
+mod standings;
 
 use std::fmt::Debug;
 
@@ -80,6 +83,12 @@ pub trait Subscriber: Send + Sync + Debug {
         partition: u16,
         max: usize,
     ) -> Result<Vec<Delivery>, LogError>;
+
+    /// How a log outside of the database was when it was last asked: `ok`, or what is wrong in a word. None where the
+    /// database is the log, or nobody has asked.
+    fn state(&self) -> Option<&'static str> {
+        None
+    }
 
     /// How far the group is behind, by partition.
     async fn lag(&self, group: &str) -> Result<Vec<Lag>, LogError>;

@@ -18,6 +18,7 @@ use crate::base::time::{Clock, Timestamp};
 use crate::driver::postgres::Postgres;
 use crate::log::LogName;
 use crate::log::name_in_postgres::claim;
+use crate::log::topic_in_postgres;
 use crate::relay::horizon::{Horizon, Look};
 use crate::relay::in_sql::unsent;
 use crate::relay::plan::{Batch, Lease, Page, Unsent};
@@ -86,8 +87,9 @@ impl Store for InPostgres {
         let mut horizon = self.horizon.lock().await;
         let mut connection = self.db.connection().await?;
         // Looked first: whatever can be seen then can be read afterwards.
-        let looked: (i64, i64, i64, String, String) = sqlx::query_as(
+        let looked: (i64, i64, i64, i64, String, String) = sqlx::query_as(
             "select coalesce((select floor_seq from outbox_partitions where partition = $1), 0),
+                    coalesce((select begins from outbox_partitions where partition = $1), 0),
                     coalesce((select token from outbox_partitions where partition = $1), 0),
                     (select case when is_called then last_value else 0 end from outbox_seq_seq),
                     pg_current_snapshot()::text, pg_postmaster_start_time()::text",
@@ -95,7 +97,7 @@ impl Store for InPostgres {
         .bind(i64::from(partition))
         .fetch_one(&mut *connection)
         .await?;
-        let (floor, token, last_seq, snapshot, server) = looked;
+        let (floor, begins, token, last_seq, snapshot, server) = looked;
         let (floor, token) = (floor.cast_unsigned(), FencingToken(token.cast_unsigned()));
         let look = Look::of((server, token), &snapshot, last_seq.cast_unsigned());
         let unknown = || StoreError::Unavailable(anyhow::anyhow!("snapshot {snapshot}"));
@@ -114,6 +116,7 @@ impl Store for InPostgres {
             through,
             floor,
             given_out: last_seq.cast_unsigned(),
+            begins: begins.cast_unsigned(),
         })
     }
 
@@ -127,6 +130,10 @@ impl Store for InPostgres {
                 for batch in batches {
                     if !holds(&mut tx, &batch.lease, now).await? {
                         answers.push(Published::Fenced);
+                        continue;
+                    }
+                    if is_elsewhere(&mut tx, &batch).await? {
+                        answers.push(Published::nothing());
                         continue;
                     }
                     mark(&mut tx, &batch, now).await?;
@@ -143,7 +150,7 @@ impl Store for InPostgres {
             .await;
         let (id, answers) = published?;
         let done = batches.iter().zip(&answers);
-        let done = done.filter(|(_, answer)| **answer != Published::Fenced);
+        let done = done.filter(|(batch, answer)| answer.is_all_of(batch));
         let rows = done.flat_map(|(batch, _)| batch.settled());
         self.horizon.lock().await.marked((id, given_out), rows);
         Ok(answers)
@@ -223,9 +230,22 @@ async fn holds(
     Ok(row.is_some())
 }
 
+/// Whether Kafka has put the rows into another topic than the one that was known when they were sent.
+async fn is_elsewhere(conn: &mut PgConnection, batch: &Batch) -> Result<bool, sqlx::Error> {
+    let Some(first) = batch.offsets.iter().min() else {
+        return Ok(false); // the outbox is the log, or nothing was sent
+    };
+    let (partition, begins) = (batch.lease.partition, batch.begins);
+    if topic_in_postgres::begins(conn, partition).await? != begins {
+        return Ok(true);
+    }
+    topic_in_postgres::is_anew(conn, partition, (begins, *first)).await
+}
+
 async fn mark(conn: &mut PgConnection, batch: &Batch, now: Timestamp) -> Result<(), sqlx::Error> {
     let seqs: Vec<i64> = batch.send.iter().map(|row| row.seq.cast_signed()).collect();
-    let offsets: Vec<i64> = batch.offsets.iter().map(|o| o.cast_signed()).collect();
+    let places = batch.offsets.iter().map(|offset| batch.begins + offset);
+    let offsets: Vec<i64> = places.map(u64::cast_signed).collect();
     sqlx::query(
         "insert into outbox_log (partition, \"offset\", seq, logged_at_ms)
          select $1, coalesce(s.at, n.next + s.n - 1), s.seq, $4

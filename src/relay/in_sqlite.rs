@@ -15,6 +15,7 @@ use crate::base::time::{Clock, Timestamp};
 use crate::driver::sqlite::Sqlite;
 use crate::log::LogName;
 use crate::log::name_in_sqlite::claim;
+use crate::log::topic_in_sqlite;
 use crate::relay::in_sql::unsent;
 use crate::relay::plan::{Batch, Lease, Page, Unsent};
 use crate::relay::store::{Cleaned, Published, Store, StoreError};
@@ -73,8 +74,9 @@ impl Store for InSqlite {
 
     async fn unsent(&self, partition: u16, max: usize) -> Result<Page, StoreError> {
         // Both are read first: what is written meanwhile has a higher seq and waits.
-        let (floor, last): (i64, i64) = sqlx::query_as(
-            "select coalesce((select floor_seq from outbox_partitions where partition = ?), 0),
+        let (floor, begins, last): (i64, i64, i64) = sqlx::query_as(
+            "select coalesce((select floor_seq from outbox_partitions where partition = ?1), 0),
+                    coalesce((select begins from outbox_partitions where partition = ?1), 0),
                     coalesce((select max(seq) from outbox), 0)",
         )
         .bind(partition)
@@ -91,6 +93,7 @@ impl Store for InSqlite {
             through,
             floor: floor.cast_unsigned(),
             given_out: last.cast_unsigned(),
+            begins: begins.cast_unsigned(),
         })
     }
 
@@ -102,6 +105,10 @@ impl Store for InSqlite {
             for batch in batches {
                 if !holds(&mut tx, &batch.lease, now).await? {
                     answers.push(Published::Fenced);
+                    continue;
+                }
+                if is_elsewhere(&mut tx, &batch).await? {
+                    answers.push(Published::nothing());
                     continue;
                 }
                 mark(&mut tx, &batch, now).await?;
@@ -209,6 +216,18 @@ async fn holds(
     Ok(row.is_some())
 }
 
+/// Whether Kafka has put the rows into another topic than the one that was known when they were sent.
+async fn is_elsewhere(conn: &mut SqliteConnection, batch: &Batch) -> Result<bool, sqlx::Error> {
+    let Some(first) = batch.offsets.iter().min() else {
+        return Ok(false); // the outbox is the log, or nothing was sent
+    };
+    let (partition, begins) = (batch.lease.partition, batch.begins);
+    if topic_in_sqlite::begins(conn, partition).await? != begins {
+        return Ok(true);
+    }
+    topic_in_sqlite::is_anew(conn, partition, (begins, *first)).await
+}
+
 async fn mark(
     conn: &mut SqliteConnection,
     batch: &Batch,
@@ -222,7 +241,12 @@ async fn mark(
         )
         .bind(batch.lease.partition)
         .bind(row.seq.cast_signed())
-        .bind(batch.offsets.get(n).map(|offset| offset.cast_signed()))
+        .bind(
+            batch
+                .offsets
+                .get(n)
+                .map(|offset| (batch.begins + offset).cast_signed()),
+        )
         .bind(now.as_millis())
         .execute(&mut *conn)
         .await?;

@@ -33,6 +33,8 @@ pub struct Page {
     pub floor: u64,
     /// The highest `seq` that was given out, whatever the partition.
     pub given_out: u64,
+    /// The place of the first record of the topic that events go to now.
+    pub begins: u64,
 }
 
 /// A row of the outbox without a mark.
@@ -82,6 +84,8 @@ pub struct Batch {
     pub quarantine: Vec<(u64, String)>,
     /// Up to where every row is then marked or quarantined.
     pub floor: u64,
+    /// Which topic its rows are sent to, by the place of its first record.
+    pub begins: u64,
 }
 
 impl Batch {
@@ -110,6 +114,7 @@ pub fn plan(lease: Lease, page: Page) -> Plan {
         offsets: Vec::new(),
         quarantine: Vec::new(),
         floor: page.through,
+        begins: page.begins,
     };
     // The highest version of each key that goes in this batch, and the keys that are stuck.
     let mut sent = BTreeMap::new();
@@ -167,6 +172,7 @@ mod tests {
             through: 100,
             floor: 0,
             given_out: 100,
+            begins: 0,
         };
         let rows = page.rows.len() as u64;
         let Plan { batch, waiting } = plan(LEASE, page);

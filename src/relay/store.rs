@@ -79,7 +79,8 @@ pub enum Freed {
 /// The answer to a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Published {
-    /// So many of its rows are in the log, and these never will be; any others are still unsent.
+    /// So many of its rows are in the log, and these never will be; any others are still unsent. None is where
+    /// the topic was made anew meanwhile: all of it goes again.
     Done {
         /// Rows that are in the log.
         sent: usize,
@@ -100,6 +101,19 @@ pub struct Cleaned {
 }
 
 impl Published {
+    /// Nothing of it is done.
+    pub const fn nothing() -> Self {
+        Self::Done {
+            sent: 0,
+            quarantined: Vec::new(),
+        }
+    }
+
+    /// Whether all rows of this batch are in the log or never will be.
+    pub fn is_all_of(&self, batch: &Batch) -> bool {
+        matches!(self, Self::Done { sent, .. } if *sent == batch.send.len())
+    }
+
     /// All of it is done.
     pub fn all_of(batch: Batch) -> Self {
         Self::Done {

@@ -77,6 +77,7 @@ impl Sending {
             send,
             mut quarantine,
             mut floor,
+            begins,
             ..
         } = self.batch;
         let (mut acknowledged, mut offsets) = (Vec::new(), Vec::new());
@@ -96,6 +97,7 @@ impl Sending {
             offsets,
             quarantine,
             floor,
+            begins,
         }
     }
 }
@@ -130,6 +132,7 @@ mod tests {
             offsets: Vec::new(),
             quarantine: Vec::new(),
             floor: 100,
+            begins: 0,
         })
     }
 

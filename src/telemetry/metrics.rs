@@ -250,6 +250,17 @@ pub fn smtp_connection(outcome: &'static str) {
     counter!("catraca_smtp_connections_total", "outcome" => outcome).increment(1);
 }
 
+/// `catraca_kafka_faults_total{why}`: times that Kafka did not do what it was asked: away, slow, no-topic, shape,
+/// gone, login-refused, tls-refused, scheme, wants-tls, wants-login, address.
+pub fn kafka_fault(why: &'static str) {
+    counter!("catraca_kafka_faults_total", "why" => why).increment(1);
+}
+
+/// `catraca_topic_anew_total`: partitions of the topic that were found deleted and made anew.
+pub fn topic_anew() {
+    counter!("catraca_topic_anew_total").increment(1);
+}
+
 /// `catraca_group_partitions{group}`: partitions of a group in Kafka that this process reads.
 pub fn group_partitions(group: &str, partitions: usize) {
     let partitions = f64::from(u32::try_from(partitions).unwrap_or(u32::MAX));

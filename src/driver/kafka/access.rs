@@ -1,6 +1,6 @@
 //! How a cluster lets us in, and how we know that it is ours: TLS, a certificate, a user with a password.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rdkafka::ClientConfig;
 use rdkafka::client::ClientContext;
@@ -12,6 +12,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::base::secret::Secret;
 use crate::driver::kafka::KafkaFault;
+
+/// A broker that expects a user hangs up so soon after it was greeted, in milliseconds.
+const HANGS_UP_WITHIN_MS: u64 = 2_000;
 
 /// What is shown to a cluster, and what it has to show.
 #[derive(Debug, Clone, Default)]
@@ -114,8 +117,12 @@ impl Access {
 
 /// What the library says by itself. Most of it comes back as the error of a step, and is here for whoever
 /// looks closely; but why nobody is let in it says only here, so that is kept.
-#[derive(Debug, Default)]
-pub(super) struct Heard(Mutex<Option<(Why, String)>>);
+#[derive(Debug)]
+pub(super) struct Heard {
+    speaks_tls: bool,
+    logs_in: bool,
+    why: Mutex<Option<(Why, String)>>,
+}
 
 /// Why there is no connection, which waiting does not mend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,6 +130,8 @@ enum Why {
     Login,
     Tls,
     Scheme,
+    WantsTls,
+    WantsLogin,
 }
 
 impl Why {
@@ -139,6 +148,21 @@ impl Why {
         }
     }
 
+    /// What may be guessed where a broker says nothing and hangs up, of how far one had come: where it expects
+    /// TLS, a question without is none to it; where it expects a user, it answers only which questions it knows.
+    fn hung_up(message: &str, heard: &Heard) -> Option<Self> {
+        if !message.contains("Disconnected") {
+            return None;
+        }
+        if !heard.speaks_tls && message.contains("in state APIVERSION_QUERY") {
+            return Some(Self::WantsTls);
+        }
+        let (_, after) = message.split_once("(after ")?;
+        let (ms, _) = after.split_once("ms in state UP")?;
+        let is_at_once = ms.parse().is_ok_and(|ms: u64| ms < HANGS_UP_WITHIN_MS);
+        (!heard.logs_in && is_at_once).then_some(Self::WantsLogin)
+    }
+
     /// What the library guesses where a broker says nothing and hangs up.
     fn guessed(reason: &str) -> Option<Self> {
         let guesses = ["SSL listener", "PLAINTEXT broker listener", "require SASL"];
@@ -148,21 +172,40 @@ impl Why {
 }
 
 impl Heard {
+    /// Nothing yet, of a broker that lets us in by this.
+    pub(super) fn of(access: &Access) -> Self {
+        Self {
+            speaks_tls: access.tls.is_some(),
+            logs_in: access.login.is_some(),
+            why: Mutex::default(),
+        }
+    }
+
+    /// What was said is over: somebody was let in.
+    pub(super) fn forget(&self) {
+        *self.why() = None;
+    }
+
+    fn why(&self) -> MutexGuard<'_, Option<(Why, String)>> {
+        self.why.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn keep(&self, why: Option<Why>, reason: &str) {
         if let Some(why) = why {
-            let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            *heard = Some((why, reason.to_owned()));
+            *self.why() = Some((why, reason.to_owned()));
         }
     }
 
     /// Why nobody was let in, where the library has said so; else this error.
     pub(super) fn fault(&self, error: KafkaError) -> KafkaFault {
-        let heard = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        match heard {
+        // The library says it once, and then only that nobody is there.
+        match self.why().clone() {
             None => KafkaFault::Away(error),
             Some((Why::Login, reason)) => KafkaFault::Login(reason),
             Some((Why::Tls, reason)) => KafkaFault::Tls(reason),
             Some((Why::Scheme, reason)) => KafkaFault::Scheme(reason),
+            Some((Why::WantsTls, reason)) => KafkaFault::WantsTls(reason),
+            Some((Why::WantsLogin, reason)) => KafkaFault::WantsLogin(reason),
         }
     }
 }
@@ -172,7 +215,8 @@ impl ClientContext for Heard {
         tracing::debug!(facility, "librdkafka: {message}");
         // That a broker hung up is no error to the library.
         if facility == "FAIL" {
-            self.keep(Why::guessed(message), message);
+            let why = Why::guessed(message).or_else(|| Why::hung_up(message, self));
+            self.keep(why, message);
         }
     }
 
@@ -184,3 +228,55 @@ impl ClientContext for Heard {
 }
 
 impl ConsumerContext for Heard {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the library says it of a broker 4.4.
+    #[test]
+    fn a_broker_that_hangs_up_is_understood_by_how_far_one_had_come() {
+        let tls = || Some(Tls::default());
+        let login = || {
+            Some(Login {
+                mechanism: Mechanism::Plain,
+                user: "catraca".to_owned(),
+                password: Secret::new("swordfish"),
+            })
+        };
+        let closed =
+            "kafka:9092/1: Disconnected: connection closed by peer: receive 0 after POLLIN";
+        for (tls, login, after, expected) in [
+            (
+                None,
+                None,
+                "87ms in state APIVERSION_QUERY",
+                Some(Why::WantsTls),
+            ),
+            (
+                None,
+                login(),
+                "87ms in state APIVERSION_QUERY",
+                Some(Why::WantsTls),
+            ),
+            (tls(), None, "87ms in state APIVERSION_QUERY", None),
+            (None, None, "1ms in state UP", Some(Why::WantsLogin)),
+            (
+                tls(),
+                None,
+                "0ms in state UP, 1 identical error(s) suppressed",
+                Some(Why::WantsLogin),
+            ),
+            (tls(), login(), "1ms in state UP", None),
+            (None, None, "2000ms in state UP", None),
+            (None, None, "1ms in state CONNECT", None),
+        ] {
+            let heard = Heard::of(&Access { tls, login });
+            let message = format!("{closed} (after {after})");
+            assert_eq!(Why::hung_up(&message, &heard), expected, "{after}");
+        }
+        let heard = Heard::of(&Access::default());
+        let other = "kafka:9092/1: Connect failed (after 1ms in state UP)";
+        assert_eq!(Why::hung_up(other, &heard), None);
+    }
+}

@@ -98,7 +98,7 @@ impl Member {
             .set("queued.max.messages.kbytes", "16384");
         let consumer: BaseConsumer<Given> = settings.create_with_context(Given {
             group: group.to_owned(),
-            heard: Heard::default(),
+            heard: kafka.heard(),
             state: Mutex::default(),
         })?;
         consumer.subscribe(&[kafka.topic()])?;
@@ -171,12 +171,11 @@ impl Member {
     }
 
     fn hold(&mut self, partition: u16, record: Held) -> Result<(), KafkaFault> {
-        let Some(known) = self.partitions.get_mut(&partition) else {
-            return Ok(()); // it was taken from us meanwhile
+        self.consumer.context().heard.forget();
+        let known = self.partitions.get_mut(&partition);
+        let Some(known) = known.filter(|known| known.next <= record.offset) else {
+            return Ok(()); // it was taken from us meanwhile, or has come before
         };
-        if record.offset < known.next {
-            return Ok(());
-        }
         known.next = record.offset + 1;
         known.held.push_back(record);
         if HELD_RECORDS_MAX <= known.held.len() && !known.is_paused {

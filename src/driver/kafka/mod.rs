@@ -9,13 +9,18 @@ pub mod member;
 pub mod producer;
 pub mod topics;
 
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::BaseConsumer;
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
+use tokio::time::Instant;
 
 use crate::driver::kafka::access::{Access, Heard, Tls};
 use crate::driver::kafka::topics::Shape;
+use crate::telemetry::metrics;
 
 /// How `log.url` begins, and where everything goes through TLS.
 pub const SCHEME: &str = "kafka://";
@@ -28,6 +33,10 @@ const REQUEST_MS: &str = "5000";
 const DEAD_LETTERS: &str = "-dlt";
 /// The same of the topic of thin events.
 const THIN: &str = "-thin";
+/// How a topic is that does what it is asked.
+const OK: &str = "ok";
+/// How long a fault stands before somebody looks whether it is over.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// Longest name of the events' topic: the broker allows 249 bytes, and the others' are longer.
 const TOPIC_BYTES_MAX: usize = 249 - THIN.len();
 
@@ -37,6 +46,15 @@ pub struct Kafka {
     brokers: String,
     topic: String,
     access: Access,
+    /// How it was when it was last asked, by whoever shares this.
+    known: Arc<Mutex<Option<State>>>,
+}
+
+/// How a topic was when it was last asked.
+#[derive(Debug, Clone, Copy)]
+struct State {
+    word: &'static str,
+    at: Instant,
 }
 
 /// Why Kafka did not do what it was asked.
@@ -75,6 +93,14 @@ pub enum KafkaFault {
     /// It expects TLS, or a user, and we do not, or the other way round.
     #[error("Kafka expects another scheme in log.url, or log.sasl: {0}")]
     Scheme(String),
+    /// It expects TLS, as far as can be guessed of a broker that hangs up.
+    #[error("Kafka hangs up, as it does where it expects TLS (kafka+ssl:// in log.url): {0}")]
+    WantsTls(String),
+    /// The same of a user.
+    #[error(
+        "Kafka hangs up, as it does where it expects a user (log.sasl, log.user, log.password): {0}"
+    )]
+    WantsLogin(String),
     /// It has not said in time whether it did.
     #[error("Kafka did not acknowledge in time")]
     Slow,
@@ -87,6 +113,23 @@ impl KafkaFault {
     /// What a code of the library's means, asked of a broker.
     pub(super) fn of_code(code: RDKafkaErrorCode) -> Self {
         Self::Away(KafkaError::Global(code))
+    }
+
+    /// The same in a word, for readiness and metrics.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Address(_) => "address",
+            Self::NoTopic(_) => "no-topic",
+            Self::Shape(_) => "shape",
+            Self::Gone { .. } => "gone",
+            Self::Away(_) => "away",
+            Self::Login(_) => "login-refused",
+            Self::Tls(_) => "tls-refused",
+            Self::Scheme(_) => "scheme",
+            Self::WantsTls(_) => "wants-tls",
+            Self::WantsLogin(_) => "wants-login",
+            Self::Slow | Self::Unplaced => "slow",
+        }
     }
 }
 
@@ -115,6 +158,7 @@ impl Kafka {
             brokers: brokers.to_owned(),
             topic: topic.to_owned(),
             access: Access { tls, login: None },
+            known: Arc::default(),
         })
     }
 
@@ -135,6 +179,7 @@ impl Kafka {
     pub fn dead_letters(&self) -> Self {
         Self {
             topic: format!("{}{DEAD_LETTERS}", self.topic),
+            known: Arc::default(),
             ..self.clone()
         }
     }
@@ -143,8 +188,34 @@ impl Kafka {
     pub fn thin(&self) -> Self {
         Self {
             topic: format!("{}{THIN}", self.topic),
+            known: Arc::default(),
             ..self.clone()
         }
+    }
+
+    /// How the topic was when it was last asked: `ok`, or a fault's word; none where nobody has asked.
+    pub fn state(&self) -> Option<&'static str> {
+        self.known().map(|state| state.word)
+    }
+
+    /// Whether it was not well, and nobody has looked for a while.
+    pub fn is_to_be_asked(&self) -> bool {
+        let state = self.known();
+        state.is_some_and(|state| state.word != OK && LOOK_AGAIN <= state.at.elapsed())
+    }
+
+    /// Keeps how it is, and counts what is wrong.
+    pub fn note(&self, fault: Option<&KafkaFault>) {
+        if let Some(fault) = fault {
+            metrics::kafka_fault(fault.word());
+        }
+        let word = fault.map_or(OK, KafkaFault::word);
+        let at = Instant::now();
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(State { word, at });
+    }
+
+    fn known(&self) -> Option<State> {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What every client of ours has.
@@ -160,6 +231,8 @@ impl Kafka {
             .set("reconnect.backoff.max.ms", "2000")
             // Another broker may be the leader by now; do not wait for minutes to learn it.
             .set("topic.metadata.refresh.interval.ms", "30000")
+            // The same of a topic that is no longer there.
+            .set("topic.metadata.propagation.max.ms", "5000")
             .set("allow.auto.create.topics", "false");
         // Why a broker hung up it says at this level only.
         settings.set_log_level(RDKafkaLogLevel::Info);
@@ -167,9 +240,14 @@ impl Kafka {
         settings
     }
 
+    /// What one of our clients hears.
+    fn heard(&self) -> Heard {
+        Heard::of(&self.access)
+    }
+
     /// A client that only looks: it is in no group and makes no topic.
     fn looker(&self) -> Result<BaseConsumer<Heard>, KafkaFault> {
-        Ok(self.settings().create_with_context(Heard::default())?)
+        Ok(self.settings().create_with_context(self.heard())?)
     }
 }
 

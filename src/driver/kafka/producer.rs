@@ -98,6 +98,9 @@ impl Producer {
                 .await;
         }
         let failed = |answer: &Answer| matches!(answer, Err(SendError::Unsure(_)));
+        if answers.iter().any(Result::is_ok) {
+            self.kafka.note(None);
+        }
         let fatal = client.client().fatal_error();
         if let Some((code, reason)) = &fatal {
             tracing::warn!("Kafka's client is beyond help and is built anew: {code}: {reason}");
@@ -138,7 +141,7 @@ impl Producer {
             .set("message.timeout.ms", &deadline)
             .set("linger.ms", "0")
             .set("compression.type", "lz4");
-        Ok(settings.create_with_context(Heard::default())?)
+        Ok(settings.create_with_context(self.kafka.heard())?)
     }
 
     fn begin(

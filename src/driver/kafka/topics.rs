@@ -1,5 +1,6 @@
 //! The topic: made once, by hand, with as many partitions as keys are spread over; never by writing to it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -61,7 +62,7 @@ impl Kafka {
             Err(KafkaFault::NoTopic(_)) => {}
             Err(fault) => return Err(fault),
         }
-        let admin: AdminClient<Heard> = self.settings().create_with_context(Heard::default())?;
+        let admin: AdminClient<Heard> = self.settings().create_with_context(self.heard())?;
         // As many copies as the cluster makes of a topic by its own settings. Events are kept until
         // somebody decides otherwise: a new group reads them from the first. A record's time is the
         // broker's: it refuses one from the future, and an event says itself when it became true.
@@ -105,6 +106,26 @@ impl Kafka {
     pub async fn check_topic(&self) -> Result<(), KafkaFault> {
         let kafka = self.clone();
         let asked = tokio::task::spawn_blocking(move || kafka.look_at_topic());
+        let looked = asked.await.expect("looking does not panic");
+        self.note(looked.as_ref().err());
+        looked
+    }
+
+    /// How many records each partition of the topic has had by now.
+    ///
+    /// # Errors
+    /// [`KafkaFault`] where that is not to be had.
+    pub async fn ends(&self) -> Result<BTreeMap<u16, u64>, KafkaFault> {
+        let kafka = self.clone();
+        let asked = tokio::task::spawn_blocking(move || -> Result<_, KafkaFault> {
+            let looker = kafka.looker()?;
+            let end = |partition: u16| -> Result<(u16, u64), KafkaFault> {
+                let ends = looker.fetch_watermarks(&kafka.topic, i32::from(partition), LOOK_MAX);
+                let (_, end) = ends.map_err(|error| looker.context().fault(error))?;
+                Ok((partition, end.cast_unsigned()))
+            };
+            (0..PARTITIONS).map(end).collect()
+        });
         asked.await.expect("looking does not panic")
     }
 

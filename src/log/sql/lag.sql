@@ -1,5 +1,5 @@
--- $1 group. Offsets are contiguous: what lies between the first and the last that are not read yet need not
--- be counted.
+-- $1 group. What lies between the first and the last that are not read yet need not be counted: offsets are
+-- contiguous, but where Kafka has a copy that was never marked, and that the group has to read as well.
 select p.partition, last.offset - first.offset + 1, first.logged_at_ms
 from outbox_partitions p
 left join log_groups g on g.consumer = $1 and g.partition = p.partition

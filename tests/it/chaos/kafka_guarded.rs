@@ -7,8 +7,10 @@ use std::process::Stdio;
 use catraca::driver::kafka::access::{Access, Mechanism};
 use catraca::driver::kafka::{Kafka, KafkaFault};
 use catraca::event::Event;
+use serde_json::Value;
 
 use crate::contract::desk::{Desk, facts};
+use crate::support::client::Client;
 use crate::support::kafka::{self, Broker};
 use crate::support::kafka_doors::{Guarded, USER};
 use crate::support::process::{Server, run_in};
@@ -48,6 +50,8 @@ impl House {
                 KafkaFault::Login(_) => "login",
                 KafkaFault::Tls(_) => "tls",
                 KafkaFault::Scheme(_) => "scheme",
+                KafkaFault::WantsTls(_) => "wants tls",
+                KafkaFault::WantsLogin(_) => "wants login",
                 _ => "other",
             };
             let says = chain(&fault);
@@ -92,12 +96,19 @@ async fn who_is_right_gets_in_and_who_is_wrong_is_told_what_is(house: &House) {
         ..guarded.trusting("other.pem")
     };
     let named_otherwise = format!("kafka+ssl://127.0.0.1:{}", guarded.by_login);
+    let plain_to = |port: u16| format!("kafka://localhost:{port}");
+    let (plain_to_login, plain_to_certificate) =
+        (plain_to(guarded.by_login), plain_to(guarded.by_certificate));
+    let nobody = || guarded.trusting("ca.pem");
     let to_plain = house.broker.url().replace("kafka://", "kafka+ssl://");
     for (url, access, expected) in [
         (&by_login, stranger, "tls"),
         (&named_otherwise, right(), "tls"),
         (&to_plain, right(), "scheme"),
         (&by_certificate, guarded.trusting("ca.pem"), "tls"),
+        (&by_login, nobody(), "wants login"),
+        (&plain_to_login, Access::default(), "wants tls"),
+        (&plain_to_certificate, Access::default(), "wants tls"),
     ] {
         assert_eq!(
             house.look(url, access).await,
@@ -188,8 +199,11 @@ async fn no_password_stands_in_a_log(house: &House) {
             .then_some(said)
     })
     .await;
+    let [ready, metrics] = says_what_is_wrong(&server).await;
     assert_eq!(server.terminate().await, Some(0));
     for text in [
+        ready,
+        metrics,
         said,
         applied.out,
         applied.err,
@@ -199,4 +213,18 @@ async fn no_password_stands_in_a_log(house: &House) {
     ] {
         assert!(!text.contains(canary), "{text}");
     }
+}
+
+/// Readiness and metrics have a word for it.
+async fn says_what_is_wrong(server: &Server) -> [String; 2] {
+    let operator = Client::of(format!("http://{}", server.admin));
+    let asked = async |line: &str| {
+        let answer = operator.exchange(line, &[], &Value::Null).await.unwrap();
+        String::from_utf8(answer.1.to_vec()).unwrap()
+    };
+    let (ready, metrics) = (asked("GET /readyz").await, asked("GET /metrics").await);
+    assert!(ready.contains(r#""log":"login-refused""#), "{ready}");
+    let counted = r#"catraca_kafka_faults_total{why="login-refused"} "#;
+    assert!(metrics.contains(counted), "{metrics}");
+    [ready, metrics]
 }

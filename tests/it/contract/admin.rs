@@ -69,6 +69,7 @@ impl World {
                 exposition: Exposition::detached().unwrap(),
                 rooms: rooms.clone(),
                 shows: Some(shows),
+                log: None,
             }),
         };
         Self {

@@ -18,6 +18,7 @@ pub(crate) mod joins;
 mod joins_foreign;
 mod journey;
 mod kafka;
+mod kafka_anew;
 mod kafka_aside;
 mod kafka_codes;
 mod kafka_groups;

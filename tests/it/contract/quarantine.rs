@@ -1,8 +1,9 @@
 //! What can never be sent: an operator lets it go again, or goes on without it, and order holds.
 
 use catraca::event::Event;
+use catraca::relay::plan::{Plan, plan};
 use catraca::relay::step::Relay;
-use catraca::relay::store::Freed;
+use catraca::relay::store::{Freed, Published};
 
 use crate::contract::desk::{Desk, facts};
 use crate::support::database::on_every_log;
@@ -10,6 +11,7 @@ use crate::support::database::on_every_log;
 on_every_log! {
     Desk:
     what_is_released_goes_in_order_also_past_a_relay_that_holds_its_partition,
+    a_batch_that_is_under_way_at_a_release_is_fenced,
     what_is_skipped_is_never_sent_and_its_key_goes_on,
     what_waits_behind_another_is_not_released_before_it,
     the_outbox_refuses_to_be_changed,
@@ -66,6 +68,31 @@ async fn what_is_released_goes_in_order_also_past_a_relay_that_holds_its_partiti
     assert_eq!(quarantine.release(1).await.unwrap(), Freed::Unknown);
     assert!(quarantine.held().await.unwrap().is_empty());
     sends(&desk, &mut relay, 3).await;
+    assert_eq!(sent(&desk, &bad).await, [1, 2, 3]);
+}
+
+/// A relay that has read before the release would raise the floor past the released rows.
+async fn a_batch_that_is_under_way_at_a_release_is_fenced(desk: Desk) {
+    let (bad, mut relay) = stuck(&desk).await;
+    let late = desk.order_in(1);
+    desk.write(Event::OrderPlaced(facts(late)), 1).await;
+    let store = desk.stores.relay.clone();
+    let mut leases = store.lease("relay", 10_000).await.unwrap().into_iter();
+    let lease = leases.find(|lease| lease.partition == 1).unwrap();
+    let Plan { batch, .. } = plan(lease, store.unsent(1, 10).await.unwrap());
+    assert_eq!(batch.send.len(), 1);
+    desk.bend_outbox(GOOD).await;
+    let freed = desk.stores.quarantine.release(1).await;
+    assert_eq!(freed.unwrap(), Freed::Events(3));
+    let answer = store.publish(&[batch]).await.unwrap();
+    assert_eq!(answer, [Published::Fenced]);
+    let below = "select count(*) from outbox_partitions where partition = 1 and floor_seq < 1";
+    assert_eq!(
+        desk.count(below).await,
+        1,
+        "the released rows are looked at"
+    );
+    sends(&desk, &mut relay, 4).await;
     assert_eq!(sent(&desk, &bad).await, [1, 2, 3]);
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use catraca::app::backends::Backends;
 use catraca::base::time::Timestamp;
-use catraca::log::inbox::{Because, DeadLetter, Inbox, Retry, Rewound, Run};
+use catraca::log::inbox::{Because, DeadLetter, Inbox, Retry, Rewound, Run, Stands};
 use catraca::log::patience::Failure;
 use catraca::log::{Delivery, Lag, LogError, Subscriber};
 use catraca::notify::{Notice, Sender};
@@ -109,8 +109,12 @@ struct Blank {
 
 #[async_trait]
 impl Inbox for Blank {
-    async fn standing(&self, group: &str) -> Result<BTreeMap<u16, u64>, LogError> {
-        self.inner.standing(group).await
+    async fn stands(&self, group: &str) -> Result<Stands, LogError> {
+        self.inner.stands(group).await
+    }
+
+    async fn renew(&self, stands: &Stands, ends: &BTreeMap<u16, u64>) -> Result<(), LogError> {
+        self.inner.renew(stands, ends).await
     }
 
     async fn is_handled(&self, _group: &str, _event_id: &str) -> Result<bool, LogError> {
