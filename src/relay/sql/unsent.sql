@@ -15,8 +15,10 @@ from outbox o
 left join lateral (
   select p.seq, l.seq as marked, q.seq as quarantined, q.skipped_at_ms
   from outbox p
-  left join outbox_log l on l.seq = p.seq
-  left join outbox_quarantine q on q.seq = p.seq
+  left join lateral (select m.seq from outbox_log m where m.seq = p.seq limit 1) l on true
+  left join lateral (
+    select m.seq, m.skipped_at_ms from outbox_quarantine m where m.seq = p.seq limit 1
+  ) q on true
   where p.aggregatetype = o.aggregatetype and p.aggregateid = o.aggregateid
     and p.aggregate_version = o.aggregate_version - 1
   limit 1
