@@ -10,11 +10,11 @@
 -- read
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local max, min, floor, rates, keys = math.max, math.min, math.floor, {}, { unpack(KEYS, 2) }
+local max, min, floor, rates = math.max, math.min, math.floor, {}
 for i = 1, 20 do rates[i] = tonumber(ARGV[i]) end
-local counts = read_counts(keys, now, rates)
+local counts = read_counts(KEYS, 2, now, rates)
 local free, wait, far, changed = counts.free, counts.wait, counts.far, counts.changed
-local tallied, show = read_tally(KEYS[1]), count_at(counts, keys[1], 0)
+local tallied, show = read_tally(KEYS[1]), count_at(counts, KEYS[2], 0)
 
 -- One more: the count after it, and for how long it would not fit.
 local function add(count, i)
@@ -23,14 +23,14 @@ local function add(count, i)
 end
 
 -- decide: each join sees what those before it have left
-local out, spent, joined, key = {}, {}, {}, 2
+local out, spent, joined, key = {}, {}, {}, 3
 local after_free, after_wait, after_far = {}, {}, {} -- by prefix
 for a = 22, #ARGV, 4 do
   local prefixes, shows, ttl_ms, network = tonumber(ARGV[a]), unpack(ARGV, a + 1, a + 3)
   local all, busy = add(far[show], 1)
   local over_free, over_wait, over_far, used, left, over = 0, 0, 0, 0, nil, nil
   for p = 1, prefixes do
-    local c = count_at(counts, keys[key + p - 1], p)
+    local c = count_at(counts, KEYS[key + p - 1], p)
     after_free[p], over = add(free[c], 6 * p - 3)
     over_free = max(over_free, over)
     after_wait[p], over = add(wait[c], 6 * p - 1)
@@ -39,7 +39,7 @@ for a = 22, #ARGV, 4 do
     over_far = max(over_far, over)
     used = max(used, min(1000, floor(max(0, far[c] - now) * 1000 / max(1, rates[6 * p + 2]))))
   end
-  local proof = (shows == 'wait' or shows == 'proof') and keys[key + prefixes]
+  local proof = (shows == 'wait' or shows == 'proof') and KEYS[key + prefixes]
   local refused
   if proof and (is_spent(counts, proof) or spent[proof]) then
     refused = { 'spent', 0, 0 }
@@ -54,7 +54,7 @@ for a = 22, #ARGV, 4 do
   else
     far[show], changed[show] = all, true
     for p = 1, prefixes do
-      local c = count_at(counts, keys[key + p - 1], p)
+      local c = count_at(counts, KEYS[key + p - 1], p)
       far[c], changed[c] = after_far[p], true
       if over_free == 0 then free[c] = after_free[p] elseif shows == 'wait' then wait[c] = after_wait[p] end
       local fit = floor(max(0, rates[6 * p - 2] - max(0, free[c] - now)) / rates[6 * p - 3])
@@ -68,7 +68,7 @@ for a = 22, #ARGV, 4 do
 end
 
 -- write: what passed is told by somebody when its minute is over
-write_counts(counts, keys)
+write_counts(counts, KEYS)
 for proof, ttl_ms in pairs(spent) do redis.call('SET', proof, '1', 'PX', ttl_ms) end
 write_tally(KEYS[1], tallied, now, joined, tonumber(ARGV[21]))
 return out

@@ -5,20 +5,19 @@
 
 local function foreign(key) error(key .. ' holds something else than ours') end
 
--- A key that holds no string looks empty to MGET, and to EXISTS it does not.
-local function read_counts(keys, now, rates)
-  local counts = { free = {}, wait = {}, far = {}, changed = {}, at = {}, now = now, rates = rates }
-  local held, strings = redis.call('MGET', unpack(keys)), 0
-  for k, key in ipairs(keys) do
-    counts.at[key] = counts.at[key] or k
-    if held[k] then strings = strings + 1 end
+-- From the `first` key on. One that holds no string looks empty to MGET, and to EXISTS it does not.
+local function read_counts(keys, first, now, rates)
+  local counts = { free = {}, wait = {}, far = {}, changed = {}, at = {}, held = {}, now = now, rates = rates }
+  local held, strings = redis.call('MGET', unpack(keys, first)), 0
+  for k = first, #keys do
+    counts.at[keys[k]], counts.held[k] = counts.at[keys[k]] or k, held[k - first + 1]
+    if counts.held[k] then strings = strings + 1 end
   end
-  if strings < redis.call('EXISTS', unpack(keys)) then
-    for k, key in ipairs(keys) do
-      if not held[k] and redis.call('EXISTS', key) == 1 then foreign(key) end
+  if strings < redis.call('EXISTS', unpack(keys, first)) then
+    for k = first, #keys do
+      if not counts.held[k] and redis.call('EXISTS', keys[k]) == 1 then foreign(keys[k]) end
     end
   end
-  counts.held = held
   return counts
 end
 

@@ -140,7 +140,8 @@ impl<C: Consumer> Consuming<C> {
         if now < self.measure_at {
             return Ok(());
         }
-        rounds::measure(group, &*self.log, &*self.inbox).await?;
+        let behind = rounds::measure(group, &*self.log, &*self.inbox).await?;
+        metrics::lag(group, behind.records, behind.oldest_ms);
         self.measure_at = now.plus_ms(MEASURE_EVERY_MS);
         Ok(())
     }

@@ -1,12 +1,12 @@
 //! How events travel: the ports of the event log, and the loop that every consumer runs.
 //!
 //! `outbox_in_*.rs` is how an event gets in. `in_sqlite.rs` and `in_postgres.rs` read the outbox as a log;
-//! `in_kafka.rs` reads Kafka. `name_in_*.rs` keeps which of them it is, `topic_in_*.rs` where the topic begins, and `via_debezium.rs` takes the
-//! outbox from the relays.
+//! `in_kafka.rs` reads Kafka. `name_in_*.rs` keeps which of them it is, `topic_in_*.rs` where the topic begins,
+//! and `via_debezium.rs` takes the outbox from the relays.
 //! `inbox.rs` is what the groups have done: offsets, handled events, retries, dead letters.
-//! `rounds.rs` is the rhythm of every group; `consume.rs` hands deliveries to a consumer, one partition after the other; `breaker.rs` tells a
-//! poisoned event from a provider that is down, `patience.rs` decides what becomes of a failure, and
-//! `aside.rs` takes what is given up to the dead letters.
+//! `rounds` is the rhythm of every group; `consume.rs` hands deliveries to a consumer, one partition after the
+//! other; `breaker.rs` tells a poisoned event from a provider that is down, `patience.rs` decides what becomes
+//! of a failure, and `aside.rs` takes what is given up to the dead letters.
 
 pub mod breaker;
 pub mod consume;

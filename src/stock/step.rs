@@ -119,7 +119,8 @@ impl Counter {
         }
         if repeats {
             self.repeat_at = now.plus_ms(STOCK_REPEAT_MS);
-            rounds::measure(GROUP, &*self.parts.log, &*self.parts.inbox).await?;
+            let behind = rounds::measure(GROUP, &*self.parts.log, &*self.parts.inbox).await?;
+            metrics::lag(GROUP, behind.records, behind.oldest_ms);
         }
         for (said, saved) in statements.into_iter().zip(saved) {
             match saved {

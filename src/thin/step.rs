@@ -94,7 +94,8 @@ impl Thinner {
         if now < self.measure_at {
             return Ok(());
         }
-        rounds::measure(GROUP, &*self.log, &*self.inbox).await?;
+        let behind = rounds::measure(GROUP, &*self.log, &*self.inbox).await?;
+        metrics::lag(GROUP, behind.records, behind.oldest_ms);
         self.measure_at = now.plus_ms(MEASURE_EVERY_MS);
         Ok(())
     }

@@ -13,9 +13,7 @@
 //! Each file decides one kind of request: `hold.rs`, `hold_end.rs`, `order.rs`, `payment.rs` and
 //! `cancel.rs`; `seats.rs` chooses seats. A decision is a list of [`Write`]s that the store carries
 //! out in one transaction, events included, so that a state and its event are one fact. A
-//! [`Refusal`] writes nothing.
-//!
-//! Absent on purpose: clocks, chance, SQL and HTTP.
+//! [`Refusal`] writes nothing. Absent on purpose: clocks, chance, SQL and HTTP.
 
 pub mod cancel;
 pub mod hold;
@@ -53,7 +51,7 @@ pub struct Terms {
     pub hold_ms: u64,
     /// Live holds that one ticket may have.
     pub holds_per_ticket: u32,
-    /// The sections that are for sale. One that is not may still be there, for somebody has seats of it.
+    /// The sections for sale. Another may still be there, for somebody has seats of it.
     pub sections: Arc<[String]>,
     /// Whether the show was cancelled: nothing more is sold.
     pub is_cancelled: bool,

@@ -81,13 +81,14 @@ pub(crate) const PURE: &[&str] = &[
 ];
 
 /// Folders whose `mod.rs` is a port. Elsewhere a port is a `store.rs` or an `inbox.rs`.
-/// Of "batch" the two sides are traits, like those of a port.
+/// Of "batch" and "log/rounds" the two sides are traits, like those of a port.
 pub(crate) const PORTS: &[&str] = &[
     "batch",
     "room",
     "show",
     "limit",
     "log",
+    "log/rounds",
     "seller",
     "orders/payment",
 ];

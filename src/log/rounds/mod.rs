@@ -12,7 +12,6 @@ use tokio_util::sync::CancellationToken;
 use crate::base::limits::GROUP_RUNS_MS;
 use crate::log::inbox::Inbox;
 use crate::log::{LogError, Subscriber};
-use crate::telemetry::metrics;
 
 /// How often a group looks when nothing is due earlier.
 pub const LOOK_EVERY_MS: u64 = 100;
@@ -63,7 +62,16 @@ pub async fn run(
     Ok(())
 }
 
-/// Says that a group runs, and measures how far it is behind.
+/// How far a group is behind, over all partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Behind {
+    /// Deliveries that it has not handled.
+    pub records: u64,
+    /// The age of the oldest of them, in milliseconds; 0 = there is none.
+    pub oldest_ms: u64,
+}
+
+/// Says that a group runs, and tells how far it is behind.
 ///
 /// # Errors
 /// [`LogError`]; whoever calls does so again.
@@ -71,11 +79,15 @@ pub async fn measure(
     group: &'static str,
     log: &dyn Subscriber,
     inbox: &dyn Inbox,
-) -> Result<(), LogError> {
+) -> Result<Behind, LogError> {
     inbox.register(group).await?;
     let lag = log.lag(group).await?;
-    let oldest_ms = lag.iter().map(|lag| lag.oldest_ms).max();
-    let records = lag.iter().map(|lag| lag.records).sum();
-    metrics::lag(group, records, oldest_ms.unwrap_or_default());
-    Ok(())
+    Ok(Behind {
+        records: lag.iter().map(|lag| lag.records).sum(),
+        oldest_ms: lag
+            .iter()
+            .map(|lag| lag.oldest_ms)
+            .max()
+            .unwrap_or_default(),
+    })
 }
