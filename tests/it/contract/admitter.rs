@@ -1,6 +1,7 @@
 //! The admitter on the embedded room and on Redis, and on either database: shows are born, ticked, copied and mended.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use catraca::admitter::Admitter;
@@ -40,18 +41,29 @@ on_every_database! {
 pub(super) struct Site {
     pub(super) db: Database,
     pub(super) folder: TempDir,
+    /// How often the embedded room has lost everything.
+    pub(super) losses: AtomicU32,
 }
 
 impl Site {
     pub(super) async fn open(db: Database, folder: TempDir) -> Self {
-        Self { db, folder }
+        let losses = AtomicU32::new(0);
+        Self { db, folder, losses }
     }
 
     /// With the embedded room.
     pub(super) async fn world(&self) -> World {
-        let journal = self.folder.path().join("room.db");
+        let losses = self.losses.load(Relaxed);
+        let journal = self.folder.path().join(format!("room-{losses}.db"));
         let room = InMemory::open(&journal, Arc::new(SystemClock)).await;
         World::on(&self.db, Arc::new(room.unwrap()))
+    }
+
+    /// The same after everything that the embedded room keeps was lost. It is another file from then on, for
+    /// connections to the last one may still be closing.
+    pub(super) async fn without_room(&self) -> World {
+        self.losses.fetch_add(1, Relaxed);
+        self.world().await
     }
 }
 
@@ -279,10 +291,7 @@ async fn a_room_whose_journal_is_lost_is_mended_from_the_copied_ledger(site: Sit
     let mut world = site.world().await;
     let fan = world.admit_and_copy().await;
     drop(world);
-    for file in ["room.db", "room.db-wal", "room.db-shm"] {
-        let _missing = std::fs::remove_file(site.folder.path().join(file));
-    }
-    is_mended(site.world().await, fan).await;
+    is_mended(site.without_room().await, fan).await;
 }
 
 async fn a_room_that_redis_has_lost_is_mended_from_the_copied_ledger(site: Site) {

@@ -143,13 +143,6 @@ impl Site {
         drop(world);
         self.without_room().await
     }
-
-    async fn without_room(&self) -> World {
-        for file in ["room.db", "room.db-wal", "room.db-shm"] {
-            let _missing = std::fs::remove_file(self.folder.path().join(file));
-        }
-        self.world().await
-    }
 }
 
 async fn fans_are_called_in_the_order_of_the_draw(site: Site) {
