@@ -3,8 +3,8 @@
 //! What is measured runs on one core, who measures on another. CPU time comes from /proc, to the
 //! nanosecond; what is compared takes turns, three times each, and the middle counts.
 //!
-//! A bench is the one part of this package that reads a file of the program: `lua/room/join.lua`, which
-//! it sends as the head of the script says. Everything else it does from outside.
+//! A bench is the one part of this package that reads files of the program: `lua/room/join.lua` and the parts
+//! that its head names, which it sends as the head says. Everything else it does from outside.
 
 mod draw;
 mod joins;
@@ -12,7 +12,8 @@ mod lines;
 mod polls;
 mod wire;
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
@@ -98,6 +99,22 @@ impl Stage<'_> {
     }
 }
 
+/// A script as the program runs it: the parts that its head names stand before it.
+fn script(path: &Path) -> anyhow::Result<String> {
+    let read = |path: &Path| {
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let own = read(path)?;
+    let parts = path.with_file_name("../part");
+    let named = own.lines().find_map(|line| line.strip_prefix("-- PARTS: "));
+    let named = named.into_iter().flat_map(|names| names.split(", "));
+    let mut whole = String::new();
+    for name in named {
+        whole.push_str(&read(&parts.join(format!("{name}.lua")))?);
+    }
+    Ok(whole + &own)
+}
+
 /// Carries out `loadtest bench room` and says the table.
 ///
 /// # Errors
@@ -107,8 +124,7 @@ pub fn run(args: &RoomArgs) -> anyhow::Result<String> {
     expect_known(&args.rows, &ROWS)?;
     let program = Program {
         catraca: args.catraca.clone(),
-        join: std::fs::read_to_string(&args.join)
-            .with_context(|| format!("reading {}", args.join.display()))?,
+        join: script(&args.join)?,
     };
     machine::pin_self()?;
     let folder = std::env::temp_dir().join(format!("catraca-bench-{}", std::process::id()));
@@ -170,4 +186,17 @@ fn server_of(room: &RoomServer) -> anyhow::Result<String> {
     let valkey = says("valkey_version:").map(|version| format!("Valkey {version}"));
     let redis = says("redis_version:").map(|version| format!("Redis {version}"));
     valkey.or(redis).context("no version")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_comes_with_the_parts_that_its_head_names() {
+        let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lua");
+        let read = |name: &str| fs::read_to_string(lua.join(name)).unwrap();
+        let sent = script(&lua.join("room/join.lua")).unwrap();
+        assert_eq!(sent, read("part/may.lua") + &read("room/join.lua"));
+    }
 }
