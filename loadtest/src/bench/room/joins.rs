@@ -95,8 +95,9 @@ impl Filler {
 
     /// Empties the line. The room itself stays.
     fn empty(&mut self) -> anyhow::Result<()> {
-        let line = format!("DEL {} {}", self.keys[1], self.keys[2]);
-        self.redis.say(&line).map(drop)
+        self.redis.say(&format!("DEL {}", self.keys[2]))?;
+        // A room that has lost its counter gives no numbers.
+        self.redis.say(&format!("SET {} 0", self.keys[1])).map(drop)
     }
 
     /// Sends everybody away who came later than so many.
