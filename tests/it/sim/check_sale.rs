@@ -216,7 +216,7 @@ impl Sale {
             self.run(&format!(
                 "insert into log_groups (consumer, partition, offset, updated_at_ms)
                    values ('stock', {partition}, 0, 0), ('notify', {partition}, 0, 0);
-                 insert into outbox_partitions values ({partition}, null, 1, 0, 0, 0);"
+                 insert into outbox_partitions values ({partition}, null, 1, 0, 0, 0, 0);"
             ))
             .await;
         }

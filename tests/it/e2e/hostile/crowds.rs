@@ -76,7 +76,11 @@ async fn one_ticket_is_one_order_at_any_gateway() {
     );
     let orders = (0..TRIES).map(|n| {
         let customer = json!({ "email": "ana@example.com", "locale": "pt-BR" });
-        let order = json!({ "hold_id": holds[n % holds.len()], "customer": customer });
+        // Once it was paid for, the ticket is used up, and whoever comes then is told 401.
+        let payment = json!({ "token": "slow" });
+        let order = json!({
+            "hold_id": holds[n % holds.len()], "customer": customer, "payment": payment,
+        });
         let line = format!("POST /v1/shows/{}/orders", sale::SHOW);
         let request = request_json(&line, &credentials, &order.to_string()) + NEXT;
         let at = gateways[n % gateways.len()].1.trim_start_matches("http://");
