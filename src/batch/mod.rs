@@ -2,8 +2,8 @@
 //!
 //! One call is in flight; whatever arrives meanwhile is the next batch. No timer: who is alone is
 //! answered at once, a crowd in batches as large as the store is slow. A store next door is so quick that
-//! hardly anything arrives meanwhile: for what every request asks, the driver first waits for its turn
-//! once ([`Ask::GATHERS`]).
+//! hardly anything arrives meanwhile, so the driver first lets everybody ask whose request is here already:
+//! that is one turn of the runtime, and saves calls where requests come faster than they are looked at.
 //!
 //! ```text
 //! ask ── nobody drives? ── drive: own + queued ── call ── answer all ── pass the turn on
@@ -34,10 +34,6 @@ pub trait Ask: Copy + Send {
     type Answer: Send;
     /// Why it is not.
     type Error: Failure;
-
-    /// Whether a driver first lets everybody ask whose request is here already. That costs one turn of
-    /// the runtime, and saves calls where requests come faster than they are looked at.
-    const GATHERS: bool = false;
 
     /// The same question, when it may have been asked already.
     #[must_use]
@@ -165,9 +161,7 @@ impl<A: Ask> Batch<A> {
                 Err(_) => return Err(A::Error::lost()),
             },
         };
-        if A::GATHERS {
-            yield_now().await;
-        }
+        yield_now().await;
         Ok(Waited::Flight(turn.take_off(ask)))
     }
 

@@ -157,7 +157,6 @@ pub(super) struct Checking(pub(super) FanId);
 impl Ask for Checking {
     type Answer = Checked;
     type Error = StoreError;
-    const GATHERS: bool = true; // each request to a shop may need one
 }
 
 impl Question for Checking {

@@ -80,14 +80,16 @@ async fn asking(rooms: &Rooms, n: u64) -> Asking {
     let rooms = rooms.clone();
     let mut asking: Asking =
         Box::pin(async move { rooms.join(&show(), joining(n, Origin::Minted)).await });
-    poke(&mut asking).await;
+    go(&mut asking).await;
     asking
 }
 
-/// Polls once; it must not be done yet.
-async fn poke(asking: &mut Asking) {
+/// Goes as far as it can: whoever drives lets others in first, once. It must not be done yet.
+async fn go(asking: &mut Asking) {
     std::future::poll_fn(|context| {
-        assert!(asking.as_mut().poll(context).is_pending());
+        for _ in ["lets others in", "asks the store"] {
+            assert!(asking.as_mut().poll(context).is_pending());
+        }
         std::task::Poll::Ready(())
     })
     .await;
@@ -165,7 +167,7 @@ async fn a_driver_that_goes_away_hands_over() {
     let third = asking(&rooms, 3).await;
     let fourth = asking(&rooms, 4).await;
     drop(first);
-    poke(&mut second).await; // drives, for the third and fourth too
+    go(&mut second).await; // drives, for the third and fourth too
     drop(second);
     drop(third);
     gate.answers.add_permits(1);
@@ -253,25 +255,34 @@ async fn a_slow_call_delays_its_own_kind_and_show_and_nothing_else() {
     let checked = bounded(rooms.check(&show(), fan(9))).await;
     assert_eq!(checked.unwrap(), Checked::NotLive);
     bounded(rooms.tick(&show(), tick(1))).await.unwrap();
-    poke(&mut slow).await;
-    poke(&mut behind).await;
+    go(&mut slow).await;
+    go(&mut behind).await;
     gate.answers.add_permits(2);
     bounded(slow).await.unwrap();
     bounded(behind).await.unwrap();
 }
 
-/// A gate that is asked by many at once asks the room once, the first of them not alone.
+/// A gateway that is asked by many at once asks the room once, the first of them not alone.
 #[tokio::test]
-async fn those_who_are_here_are_checked_together() {
+async fn those_who_are_here_ask_together() {
     let home = Home::new();
     let gate = Gate::before(&home).await;
     let rooms = Rooms::new(gate.clone());
     let show = show();
-    let all = (0..10).map(|n| rooms.check(&show, fan(n)));
-    for checked in bounded(futures_util::future::join_all(all)).await {
+    let checks = (0..10).map(|n| rooms.check(&show, fan(n)));
+    for checked in bounded(futures_util::future::join_all(checks)).await {
         assert_eq!(checked.unwrap(), Checked::NotLive);
     }
     assert_eq!(*gate.checked.lock().unwrap(), [10]);
+
+    gate.answers.add_permits(1);
+    let joins = (1..=10).map(|n| rooms.join(&show, joining(n, Origin::Minted)));
+    let joined = bounded(futures_util::future::join_all(joins)).await;
+    for (n, joined) in (1..).zip(joined) {
+        assert_eq!(joined.unwrap(), Joined::New { number: Number(n) });
+    }
+    let sizes: Vec<usize> = gate.told().iter().map(Vec::len).collect();
+    assert_eq!(sizes, [10]);
 }
 
 #[tokio::test]
