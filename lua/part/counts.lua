@@ -53,6 +53,6 @@ local function write_counts(counts, keys)
   for c in pairs(counts.changed) do
     local free, wait, far = counts.free[c], counts.wait[c], counts.far[c]
     local ttl_ms = math.max(1, math.ceil((math.max(free, wait, far) - counts.now) / 1000))
-    redis.call('SET', keys[c], string.format('%.0f %.0f %.0f', free, wait, far), 'PX', ttl_ms)
+    redis.call('SET', keys[c], string.format('%d %d %d', free, wait, far), 'PX', string.format('%d', ttl_ms))
   end
 end

@@ -10,7 +10,7 @@ local function read_tally(key)
 end
 
 local function write_tally(key, tallied, now_us, joined, most)
-  local minute = string.format('%.0f ', math.floor(now_us / 60000000))
+  local minute = string.format('%d ', math.floor(now_us / 60000000))
   local room = most - tallied
   for network, joins in pairs(joined) do
     local is_full = room <= 0 and not redis.call('ZSCORE', key, minute .. network)

@@ -36,5 +36,5 @@ redis.call('HDEL', KEYS[1], 'nothing')
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
 return { 'board', now, redis.call('GET', KEYS[2]) + 0,
   redis.call('ZCARD', KEYS[3]) + redis.call('ZCARD', KEYS[4]), redis.call('ZCARD', KEYS[5]),
-  redis.call('ZCOUNT', KEYS[6], '(' .. string.format('%.0f', now), '+inf'),
+  redis.call('ZCOUNT', KEYS[6], '(' .. string.format('%d', now), '+inf'),
   redis.call('XLEN', KEYS[7]), empty, unpack(room, 4, 26) }

@@ -47,27 +47,28 @@ local refused = ({ early = false, open = false, paused = false, restoring = fals
   scheduled = { 'scheduled', begins and math.max(0, begins - now) or -1 },
   sold_out = { 'sold_out', 0 }, closed = { 'closed', 0 }, off = { 'off', 0 } })[room[4]]
 if refused == nil then error(KEYS[1] .. ': state is ' .. tostring(room[4])) end
-local out, new, scores = { 'joined' }, {}, {}
+local waiting_max, ceiling = tonumber(room[7]), tonumber(room[8])
+local out, number_of, scores, new = { 'joined' }, {}, {}, 0
 for i = 2, #ARGV do
-  local fan = ARGV[i]
-  local answer = at[fan] or refused
-  if not answer and tonumber(room[7]) <= waiting + #new then answer = { 'full', 0 } end
-  if not answer and tonumber(room[8]) <= issued + #new then answer = { 'busy', 0 } end
-  if not answer then
-    new[#new + 1] = fan
-    answer = { 'new', issued + #new }
-    at[fan] = { 'kept', issued + #new }
-    scores[#scores + 1], scores[#scores + 2] = issued + #new, fan
+  local fan, word, value, answer = ARGV[i], 'new', 0, at[ARGV[i]] or refused
+  if answer then word, value = answer[1], answer[2]
+  elseif number_of[fan] then word, value = 'kept', number_of[fan]
+  elseif waiting_max <= waiting + new then word = 'full'
+  elseif ceiling <= issued + new then word = 'busy'
+  else
+    new, value = new + 1, issued + new + 1
+    number_of[fan] = value
+    scores[2 * new - 1], scores[2 * new] = string.format('%d', value), fan -- as a number it would be slow
   end
-  out[#out + 1], out[#out + 2] = answer[1], answer[2]
+  out[#out + 1], out[#out + 2] = word, value
 end
 
 -- write: in a full Redis nobody joins, but who has joined is answered
-if #new == 0 then redis.call('HDEL', KEYS[1], 'nothing') else must_be_allowed(KEYS[3], 'INCRBY', 'ZADD') end
+if new == 0 then redis.call('HDEL', KEYS[1], 'nothing') else must_be_allowed(KEYS[3], 'INCRBY', 'ZADD') end
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
-if #new == 0 then return out end
-redis.call('INCRBY', KEYS[2], #new)
-if redis.call('ZADD', KEYS[3], 'NX', unpack(scores)) < #new then
+if new == 0 then return out end
+redis.call('INCRBY', KEYS[2], new)
+if redis.call('ZADD', KEYS[3], 'NX', unpack(scores)) < new then
   -- somebody said to be minted was in the queue: the number they have counts
   for i = 2, #ARGV do
     local number = tonumber(redis.call('ZSCORE', KEYS[3], ARGV[i]))

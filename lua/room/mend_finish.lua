@@ -37,7 +37,7 @@ for gap, last in string.gmatch(room[9], '(%d+ (%d+) %d+)') do
   if math.max(serving, took_part) < tonumber(last) then gaps[#gaps + 1] = gap end
 end
 if known < issued and serving < issued then
-  gaps[#gaps + 1] = string.format('%.0f %.0f 0', known + 1, issued)
+  gaps[#gaps + 1] = string.format('%d %d 0', known + 1, issued)
 end
 local is = { state = 'early', serving = serving, draws = tonumber(ARGV[9]), is_drawn = ARGV[11] ~= '' }
 local restoring_ms = tonumber(ARGV[7])

@@ -64,7 +64,7 @@ end
 
 -- write: in a full Redis nobody comes back, but who is there is answered
 must_be_allowed(KEYS[1], 'HSET', 'ZREM', 'ZADD', 'XADD')
-for i, gap in ipairs(gaps) do text[i] = string.format('%.0f %.0f %.0f', unpack(gap)) end
+for i, gap in ipairs(gaps) do text[i] = string.format('%d %d %d', unpack(gap)) end
 if #back == 0 then redis.call('HDEL', KEYS[1], 'nothing') end
 redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told, 'ledger_seq', ledger.seq + #changes,
   'gaps', table.concat(text, ','))

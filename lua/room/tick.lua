@@ -34,9 +34,9 @@ local last = { is.ledger_seq, is.generation, is.token, is.serving }
 local issued, ledger = redis.call('GET', KEYS[2]) + 0, open_ledger(KEYS[8], last, KEYS[5])
 local uncopied = redis.call('XLEN', KEYS[8])
 local waiting = redis.call('ZCARD', KEYS[3]) + redis.call('ZCARD', KEYS[4])
-local live = redis.call('ZCOUNT', KEYS[6], '(' .. string.format('%.0f', now), '+inf')
+local live = redis.call('ZCOUNT', KEYS[6], '(' .. string.format('%d', now), '+inf')
 local looked_at, present_ms = tonumber(ARGV[11]), tonumber(ARGV[12])
-local gone = redis.call('ZCOUNT', KEYS[9], '-inf', '(' .. string.format('%.0f', now - present_ms))
+local gone = redis.call('ZCOUNT', KEYS[9], '-inf', '(' .. string.format('%d', now - present_ms))
 
 -- refuse
 if room[4] ~= ARGV[1] and now < is.lease_until and is.lease_until <= now + ARGV[4] then

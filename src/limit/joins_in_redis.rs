@@ -39,6 +39,8 @@ pub const TEXT: &str = concat!(
 const SERVERS_CLOCK: &str = "local now = time[1] * 1000000 + time[2]\n";
 /// What stands there on a test's clock.
 const TEST_CLOCK: &str = "local now = tonumber(redis.call('GET', KEYS[2] .. ':clock'))\n";
+/// How a count goes when it is empty. By a test's clock it stays: the server does not know that clock.
+const GOES: &str = ", 'PX', string.format('%d', ttl_ms))\n";
 
 /// Whose time the script goes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +114,7 @@ impl JoinsInRedis {
     ) -> Result<Self, RedisError> {
         let text = match clock {
             CountingClock::Server => TEXT.to_owned(),
-            CountingClock::Key => TEXT.replace(SERVERS_CLOCK, TEST_CLOCK),
+            CountingClock::Key => TEXT.replace(SERVERS_CLOCK, TEST_CLOCK).replace(GOES, ")\n"),
         };
         let rungs = ladder.rungs.iter();
         let rungs = rungs.flat_map(|rung| [rung.free, rung.wait, rung.far]);
@@ -355,6 +357,8 @@ mod tests {
 
     #[test]
     fn the_script_asks_for_the_time_in_one_way() {
-        assert_eq!(TEXT.matches(SERVERS_CLOCK).count(), 1);
+        for replaced in [SERVERS_CLOCK, GOES] {
+            assert_eq!(TEXT.matches(replaced).count(), 1, "{replaced}");
+        }
     }
 }

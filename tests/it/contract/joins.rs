@@ -225,14 +225,16 @@ type Joining = Pin<Box<dyn Future<Output = Entry> + Send>>;
 async fn asking(joins: &Arc<JoinsInRedis>, joiner: Joiner) -> Joining {
     let joins = Arc::clone(joins);
     let mut asking: Joining = Box::pin(async move { joins.ask(&show(), joiner).await });
-    poke(&mut asking).await;
+    go(&mut asking).await;
     asking
 }
 
-/// Polls once; it must not be done yet.
-async fn poke(asking: &mut Joining) {
+/// Goes as far as it can: whoever leads lets others in first, once. It must not be done yet.
+async fn go(asking: &mut Joining) {
     std::future::poll_fn(|context| {
-        assert!(asking.as_mut().poll(context).is_pending());
+        for _ in ["lets others in", "asks the server"] {
+            assert!(asking.as_mut().poll(context).is_pending());
+        }
         std::task::Poll::Ready(())
     })
     .await;
@@ -260,10 +262,10 @@ async fn who_leads_and_hangs_up_harms_nobody() {
     ];
     passes(first.await);
     server.tell(&["CLIENT", "PAUSE", "150"]);
-    poke(&mut leader).await;
+    go(&mut leader).await;
     // What it asks is on its way, and is not answered yet.
     tokio::time::sleep(Duration::from_millis(50)).await;
-    poke(&mut leader).await;
+    go(&mut leader).await;
     drop(leader);
     for mate in mates {
         passes(mate.await);
