@@ -30,4 +30,5 @@ schema![
     "0010_holds_of_a_ticket",
     "0011_joins",
     "0012_topic",
+    "0013_seats_by_section",
 ];

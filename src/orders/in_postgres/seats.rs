@@ -17,6 +17,7 @@ use crate::orders::rules::{Refusal, hold, seats};
 use crate::orders::store::StoreError;
 
 const HOLD_FACTS: &str = include_str!("sql/hold_facts.sql");
+const NAMED_SEATS: &str = include_str!("sql/named_seats.sql");
 
 /// Free seats that are looked at first for neighbours. Only where there is no run among them are
 /// all seats of the section loaded.
@@ -175,16 +176,11 @@ async fn named_seats(
     (show, version): (&ShowId, i64),
     names: &[String],
 ) -> Result<BTreeMap<String, NamedSeat>, StoreError> {
-    let mut found = sqlx::query(
-        "select s.seat, s.state, c.*, w.version as show_version from shows w
-         left join (seats s join sections c on c.show = s.show and c.section = s.section)
-           on s.show = w.show and s.seat = any($2)
-         where w.show = $1",
-    )
-    .bind(show.as_str())
-    .bind(names)
-    .fetch_all(conn)
-    .await?;
+    let mut found = sqlx::query(NAMED_SEATS)
+        .bind(show.as_str())
+        .bind(names)
+        .fetch_all(conn)
+        .await?;
     let now = found.first().map(|row| row.integer("show_version"));
     if now.transpose()? != Some(version) {
         return Err(SqlError::Moved.into());

@@ -94,13 +94,14 @@ async fn order_of(tx: &mut PgConnection, hold: HoldId) -> Result<Option<OrderId>
 pub(super) async fn progress(read: &PgPool, show: &ShowId) -> Result<Cancellation, StoreError> {
     let row = sqlx::query(
         "select
-           (select count(*) from seats where show = $1 and state = 'free') as free,
-           (select count(*) from seats where show = $1 and state = 'held') as held,
-           (select count(*) from seats where show = $1 and state = 'sold') as sold,
+           count(*) filter (where s.state = 'free') as free,
+           count(*) filter (where s.state = 'held') as held,
+           count(*) filter (where s.state = 'sold') as sold,
            (select count(*) from orders where show = $1 and status = 'cancelled') as cancelled,
            (select count(*) from orders where show = $1 and status = 'refunded') as refunded,
            (select count(*) from payments p join orders o on o.order_id = p.order_id
-             where o.show = $1 and p.state in ('asked', 'refunding')) as payments_open",
+             where o.show = $1 and p.state in ('asked', 'refunding')) as payments_open
+         from sections c join seats s on s.show = c.show and s.section = c.section where c.show = $1",
     )
     .bind(show.as_str())
     .fetch_one(read)

@@ -24,8 +24,8 @@ with
     where (select count(*) from chosen) = cardinality($5)
     on conflict (ticket_id, nth) do nothing returning hold_id),
   taken as (
-    update seats s set state = 'held', hold_id = held.hold_id from held, chosen c
-    where s.show = $2 and s.seat = c.seat),
+    update seats set state = 'held', hold_id = $1
+    where show = $2 and seat = any($5) and exists (select from held)),
   told as (
     insert into outbox (id, aggregatetype, aggregateid, aggregate_version, type, payload, partition,
       traceparent, occurred_at_ms)
