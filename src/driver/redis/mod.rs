@@ -118,11 +118,6 @@ impl Redis {
         self.may_fail_over
     }
 
-    /// Whether keys are spread over servers, so that one may lose its keys and another not.
-    pub fn is_spread(&self) -> bool {
-        matches!(self.route, Route::Cluster(_))
-    }
-
     /// Whether every server can be used now.
     ///
     /// # Errors

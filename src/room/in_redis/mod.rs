@@ -119,8 +119,8 @@ impl Store for InRedis {
         let Ask { name, args } = ask::ask(command);
         if name == Name::MendBegin {
             self.list(show).await?;
-        } else if name == Name::Ledger && self.redis.is_spread() {
-            drop(self.list(show).await); // where that node is away, the other shows go on
+        } else if name == Name::Ledger {
+            drop(self.list(show).await); // it may have been lost alone; where its node is away, shows go on
         }
         let Args(args) = args;
         let keys = name.keys().iter().map(|key| key.of(show)).collect();

@@ -110,6 +110,26 @@ async fn a_sale(need: &Need) {
     assert_eq!(rooms.shows().await.unwrap(), [show()]);
 }
 
+/// The list of shows has no hash tag, and may go alone.
+async fn a_list_of_shows_that_was_lost_comes_back(need: &Need) {
+    let Some(home) = Home::begin(need).await else {
+        return;
+    };
+    home.meddle(&["DEL", "catraca:shows"]);
+    home.rooms.ledger(&show(), 1).await.unwrap();
+    assert_eq!(home.rooms.shows().await.unwrap(), [show()]);
+}
+
+#[tokio::test]
+async fn in_redis_a_list_of_shows_that_was_lost_comes_back() {
+    a_list_of_shows_that_was_lost_comes_back(&REDIS).await;
+}
+
+#[tokio::test]
+async fn in_valkey_a_list_of_shows_that_was_lost_comes_back() {
+    a_list_of_shows_that_was_lost_comes_back(&VALKEY).await;
+}
+
 #[tokio::test]
 async fn a_sale_on_redis() {
     a_sale(&REDIS).await;
