@@ -1,6 +1,6 @@
 //! Whose account joins, where the shop says so: one place per account, from wherever it joins.
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderName, StatusCode};
 
 use crate::base::ids::ShowId;
 use crate::gateway::Gateway;
@@ -12,11 +12,11 @@ use crate::telemetry::metrics;
 use crate::token::account::Account;
 
 /// The header that carries the shop's token.
-const ACCOUNT_HEADER: &str = "x-catraca-account";
+static ACCOUNT_HEADER: HeaderName = HeaderName::from_static("x-catraca-account");
 
 /// The token that a request shows, as it came: whoever has a place keeps it without.
 pub(crate) fn token(headers: &HeaderMap) -> Option<String> {
-    match single(headers, ACCOUNT_HEADER) {
+    match single(headers, &ACCOUNT_HEADER) {
         Ok(token) => token.map(str::to_owned),
         Err(_) => Some(String::new()), // two tokens are none that counts
     }

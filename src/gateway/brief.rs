@@ -29,22 +29,16 @@ impl Brief {
     }
 }
 
-/// The answer to a request that the door let in, if it is brief.
-///
-/// # Errors
-/// The request again, if it is not.
+/// The answer to a request that the door let in, if it is brief. Its headers go into it.
 pub(crate) async fn answer(
     gateway: &GatewayState,
     client: ClientAddr,
-    mut request: Request,
-) -> Result<Response, Request> {
-    let (method, path) = (request.method().as_str(), request.uri().path());
-    let Some((brief, show)) = Brief::of(method, path) else {
-        return Err(request);
-    };
+    request: &mut Request,
+) -> Option<Response> {
+    let (brief, show) = Brief::of(request.method().as_str(), request.uri().path())?;
     let show = match ShowPath::of(show) {
         Ok(show) => show,
-        Err(problem) => return Ok(problem.into_response()),
+        Err(problem) => return Some(problem.into_response()),
     };
     let gateway = State(Arc::clone(gateway));
     let headers = std::mem::take(request.headers_mut());
@@ -58,7 +52,7 @@ pub(crate) async fn answer(
             Err(problem) => Err(problem),
         },
     };
-    Ok(answered.into_response())
+    Some(answered.into_response())
 }
 
 #[cfg(test)]

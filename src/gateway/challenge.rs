@@ -6,7 +6,7 @@
 //! the very step that counts the join; waits, which cost a program nothing, reach less far. Refused is
 //! only who is far above.
 
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderName, StatusCode};
 
 use crate::base::ids::{Edition, ShowId};
 use crate::base::time::Timestamp;
@@ -24,7 +24,7 @@ use crate::token::challenge::{Challenge, LEVEL_MAX};
 use crate::token::wait::Wait;
 
 /// The header that carries an answer.
-const PROOF_HEADER: &str = "x-catraca-proof";
+static PROOF_HEADER: HeaderName = HeaderName::from_static("x-catraca-proof");
 
 /// What a join shows for itself, as it came: whoever has a place keeps it whatever this is, and where
 /// the limits refuse it is not looked at.
@@ -41,7 +41,7 @@ pub(crate) enum Evidence {
 impl Evidence {
     /// What a request's headers show.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
-        match single(headers, PROOF_HEADER) {
+        match single(headers, &PROOF_HEADER) {
             Ok(None) => Self::Nothing,
             Ok(Some(text)) => Self::Answer(text.to_owned()),
             Err(_) => Self::Answer(String::new()), // two answers are none that counts

@@ -4,7 +4,7 @@
 //! routes, as bearer token; all that is there must be good and speak of one fan.
 
 use http::header::{AUTHORIZATION, COOKIE};
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::base::ids::{Edition, ShowId};
 use crate::gateway::settings::Settings;
@@ -15,9 +15,9 @@ use crate::token::pass::Pass;
 use crate::token::ticket::Ticket;
 
 /// The header that carries a ticket.
-pub(crate) const TICKET_HEADER: &str = "x-admission-ticket";
+pub(crate) static TICKET_HEADER: HeaderName = HeaderName::from_static("x-admission-ticket");
 /// The header that carries a pass.
-pub(crate) const PASS_HEADER: &str = "x-catraca-pass";
+pub(crate) static PASS_HEADER: HeaderName = HeaderName::from_static("x-catraca-pass");
 /// How every cookie of ours begins, prefix aside.
 const COOKIE_BEGINS: &str = "catraca-";
 /// How long a browser keeps a pass: longer than any line.
@@ -159,12 +159,13 @@ impl Reader<'_> {
         bearer: Bearer,
     ) -> Result<Option<Shown>, Problem> {
         let bearer = match bearer {
-            Bearer::IsPass => single(headers, AUTHORIZATION.as_str())?
-                .and_then(|value| value.strip_prefix("Bearer ")),
+            Bearer::IsPass => {
+                single(headers, &AUTHORIZATION)?.and_then(|value| value.strip_prefix("Bearer "))
+            }
             Bearer::IsNotOurs => None,
         };
         let texts = [
-            single(headers, PASS_HEADER)?,
+            single(headers, &PASS_HEADER)?,
             bearer,
             self.cookie(headers, "pass")?,
         ];
@@ -207,7 +208,7 @@ impl Reader<'_> {
         verify: impl Fn(&str) -> Option<Ticket>,
     ) -> Result<Ticket, Problem> {
         let texts = [
-            single(headers, TICKET_HEADER)?,
+            single(headers, &TICKET_HEADER)?,
             self.cookie(headers, "ticket")?,
         ];
         let mut shown: Option<Ticket> = None;

@@ -7,7 +7,7 @@
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::header::{EXPECT, HOST, ORIGIN};
-use http::{HeaderMap, Method, StatusCode, Uri, Version};
+use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, Version};
 
 use crate::base::limits::TARGET_BYTES_MAX;
 use crate::gateway::routes::METHODS;
@@ -15,6 +15,9 @@ use crate::gateway::{Gateway, target};
 use crate::http::extract::single;
 use crate::http::problem::{Last, Problem};
 use crate::http::service::{Arrival, Transport};
+
+static FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+static FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 /// How a request reached us. An extension of every request that came in.
 #[derive(Debug, Clone)]
@@ -62,9 +65,7 @@ pub(crate) fn strictly(
     }
     target::check_path(uri.path()).map_err(|_| bad_path())?;
     target::show_in_query(uri.query().unwrap_or_default()).map_err(|_| bad_path())?;
-    if single(headers, EXPECT.as_str())?
-        .is_some_and(|what| !what.eq_ignore_ascii_case("100-continue"))
-    {
+    if single(headers, &EXPECT)?.is_some_and(|what| !what.eq_ignore_ascii_case("100-continue")) {
         return Err(Problem::new(
             StatusCode::EXPECTATION_FAILED,
             "bad-request",
@@ -94,10 +95,10 @@ pub(crate) fn reached(
         Transport::Clear => "http",
     };
     if gateway.trusts(arrival.peer.ip()) {
-        if single(headers, "x-forwarded-proto")? == Some("https") {
+        if single(headers, &FORWARDED_PROTO)? == Some("https") {
             proto = "https";
         }
-        let named = single(headers, "x-forwarded-host")?;
+        let named = single(headers, &FORWARDED_HOST)?;
         if let Some(named) = named.filter(|named| target::is_host(named)) {
             host = named.to_owned();
         }
@@ -129,7 +130,7 @@ pub(crate) fn bad_path() -> Problem {
 /// The one host that the request names: `Host`, the authority of the target, or both alike.
 fn host(uri: &Uri, headers: &HeaderMap, version: Version) -> Result<String, Problem> {
     let bad = || Problem::bad_request("bad-request", "The host is not well-formed.");
-    let header = single(headers, HOST.as_str()).map_err(|_| bad())?;
+    let header = single(headers, &HOST).map_err(|_| bad())?;
     let authority = uri.authority().map(http::uri::Authority::as_str);
     if uri
         .scheme_str()
@@ -159,7 +160,7 @@ fn check_origin(method: &Method, headers: &HeaderMap, host: &str) -> Result<(), 
     if method.is_safe() {
         return Ok(());
     }
-    let Some(origin) = single(headers, ORIGIN.as_str())? else {
+    let Some(origin) = single(headers, &ORIGIN)? else {
         return Ok(());
     };
     let own = origin.split_once("://").map(|(_, rest)| rest);

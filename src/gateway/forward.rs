@@ -111,7 +111,9 @@ impl Forwarder {
         way: &Way,
     ) -> Result<Response, Problem> {
         let terms = &way.terms;
-        let request = layers::fitting(request, terms.body_bytes_max).await?;
+        if let Some(bytes) = layers::longer_than(terms.body_bytes_max, request.headers()) {
+            return Err(layers::too_long(request, bytes).await);
+        }
         let place = way.enter()?;
         let mut admitted = self.care.admit().await?;
         let (parts, body) = request.into_parts();

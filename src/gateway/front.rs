@@ -60,19 +60,22 @@ impl Service for Door {
 }
 
 impl Door {
-    async fn past(&self, request: Request, arrival: &Arrival, id: RequestId) -> Response {
+    async fn past(&self, mut request: Request, arrival: &Arrival, id: RequestId) -> Response {
         let gateway = &self.gateway;
         let Some(_permit) = layers::permit(&gateway.in_flight) else {
             return layers::shed(); // before doing any work
         };
-        let (entry, client, request) = match let_in(gateway, request, arrival).await {
+        if let Some(bytes) = layers::longer_than(gateway.body_bytes_max, request.headers()) {
+            let refused = Box::pin(layers::too_long(request, bytes)).await; // nobody sends what nobody takes
+            return refused.into_response();
+        }
+        let (entry, client) = match let_in(gateway, &request, arrival) {
             Ok(entered) => entered,
             Err(refused) => return refused,
         };
-        let mut request = match brief::answer(gateway, client, request).await {
-            Ok(answered) => return own_answer(answered),
-            Err(at_length) => at_length,
-        };
+        if let Some(answered) = brief::answer(gateway, client, &mut request).await {
+            return own_answer(answered);
+        }
         let extensions = request.extensions_mut();
         extensions.insert(id);
         extensions.insert(entry);
@@ -126,25 +129,22 @@ fn routed(gateway: &Gateway, request: &Request, arrival: &Arrival) -> Option<Sho
     std::iter::once(own).chain(METHODS).find_map(find)
 }
 
-async fn let_in(
+fn let_in(
     gateway: &Gateway,
-    request: Request,
+    request: &Request,
     arrival: &Arrival,
-) -> Result<(Entry, ClientAddr, Request), Response> {
-    let request = layers::fitting(request, gateway.body_bytes_max) // nobody sends what nobody takes
-        .await
-        .map_err(IntoResponse::into_response)?;
-    let entry = entry::strictly(gateway, &request, arrival) // one reading, or none
+) -> Result<(Entry, ClientAddr), Response> {
+    let entry = entry::strictly(gateway, request, arrival) // one reading, or none
         .map_err(entry::refused)?;
     let proxies = &gateway.settings.trusted_proxies;
     let client = client_addr(arrival.peer.ip(), request.headers(), proxies); // who is asking
     let asking = Asking::Anything(Prefixes::of(client.0).narrowest());
     limit::within(&*gateway.limits, asking) // and how often
         .map_err(IntoResponse::into_response)?;
-    if let Some(told) = gateway.origins.preflight(&request) {
+    if let Some(told) = gateway.origins.preflight(request) {
         return Err(told); // browsers that ask first
     }
-    Ok((entry, client, request))
+    Ok((entry, client))
 }
 
 #[cfg(test)]

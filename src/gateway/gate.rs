@@ -270,7 +270,7 @@ fn is_the_one_401(problem: &Problem) -> bool {
 
 /// Whether a request may show a ticket. Who shows none knows why they are refused.
 fn shows_something(headers: &HeaderMap) -> bool {
-    headers.contains_key(TICKET_HEADER) || headers.contains_key(COOKIE)
+    headers.contains_key(&TICKET_HEADER) || headers.contains_key(COOKIE)
 }
 
 /// A bad pass at the gate is answered like a bad ticket.
@@ -332,7 +332,7 @@ pub(crate) fn hand_over(gateway: &Gateway, show: &ShowId, ticket: &str, answer: 
     let text = HeaderValue::from_str(ticket).expect("tokens are ASCII");
     let headers = answer.headers_mut();
     headers.append(SET_COOKIE, cookie);
-    headers.insert(TICKET_HEADER, text);
+    headers.insert(&TICKET_HEADER, text);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
 }
 

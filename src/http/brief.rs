@@ -14,6 +14,7 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, DATE, EXPECT, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE,
 };
 use http::{HeaderMap, Method, Request, Response, Uri};
+use memchr::{memchr, memchr2};
 
 use crate::base::limits::HEADERS_MAX;
 use crate::base::time::{Clock, SystemClock};
@@ -23,11 +24,11 @@ const HEAD_BYTES: usize = 512;
 
 /// Method and path of a head, without looking at the rest of it.
 pub(crate) fn question(head: &[u8]) -> Option<(&str, &str)> {
-    let end = head.iter().position(|byte| *byte == b'\r')?;
-    let mut words = std::str::from_utf8(&head[..end]).ok()?.split(' ');
-    let (method, target) = (words.next()?, words.next()?);
-    let path = target.split('?').next()?;
-    Some((method, path))
+    let line = &head[..memchr(b'\r', head)?];
+    let (method, rest) = line.split_at(memchr(b' ', line)?);
+    let target = &rest[1..];
+    let path = &target[..memchr2(b' ', b'?', target).unwrap_or(target.len())];
+    Some((str::from_utf8(method).ok()?, str::from_utf8(path).ok()?))
 }
 
 /// The request with which these bytes begin, if nothing about it is unusual, and its length.

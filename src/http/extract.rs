@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Request, StatusCode};
+use axum::http::{HeaderMap, HeaderName, Request, StatusCode};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http_body_util::LengthLimitError;
 use ipnet::IpNet;
@@ -23,6 +23,9 @@ use crate::http::problem::Problem;
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 22..=64;
 /// Hops of X-Forwarded-For that are looked at.
 const HOPS_MAX: usize = 32;
+
+static FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// A JSON body of at most [`BODY_BYTES_MAX`], read into a type of ours.
 #[derive(Debug)]
@@ -73,7 +76,7 @@ impl<S: Send + Sync> FromRequest<S> for Whole {
 /// # Errors
 /// 400 where two are named, or one that is not visible ASCII.
 pub fn media_type(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
-    let said = single(headers, CONTENT_TYPE.as_str())?;
+    let said = single(headers, &CONTENT_TYPE)?;
     Ok(said.map(|said| said.split(';').next().unwrap_or_default().trim()))
 }
 
@@ -213,7 +216,7 @@ impl IdempotencyKey {
                 "An Idempotency-Key has 22 to 64 letters, digits, _ and -.",
             )
         };
-        let Some(key) = single(headers, "idempotency-key").map_err(|_| malformed())? else {
+        let Some(key) = single(headers, &IDEMPOTENCY_KEY).map_err(|_| malformed())? else {
             return Ok(Self(None));
         };
         let well_formed = KEY_BYTES.contains(&key.len())
@@ -232,7 +235,7 @@ impl IdempotencyKey {
 ///
 /// # Errors
 /// 400 where it is given twice or is not visible ASCII.
-pub fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Problem> {
+pub fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Problem> {
     let refused = || Problem::bad_request("bad-request", "A header is malformed or given twice.");
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -265,7 +268,7 @@ pub fn is_trusted(address: IpAddr, trusted: &[IpNet]) -> bool {
 /// further left was written by somebody we do not know.
 pub fn client_addr(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> ClientAddr {
     let mut address = peer.to_canonical();
-    let lines = headers.get_all("x-forwarded-for").iter().rev();
+    let lines = headers.get_all(&FORWARDED_FOR).iter().rev();
     let hops = lines.flat_map(|line| line.to_str().unwrap_or_default().rsplit(','));
     for hop in hops.take(HOPS_MAX) {
         if !is_trusted(address, trusted) {

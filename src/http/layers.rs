@@ -10,7 +10,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
-use http::{HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use http_body_util::BodyExt;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
@@ -101,31 +101,29 @@ pub async fn in_time(patience: &Patience, answer: impl Future<Output = Response>
 
 /// Refuses a body that says it is longer than `max` bytes.
 pub async fn body_max(State(max): State<u64>, request: Request, next: Next) -> Response {
-    match fitting(request, max).await {
-        Ok(request) => next.run(request).await,
-        Err(problem) => problem.into_response(),
+    match longer_than(max, request.headers()) {
+        Some(bytes) => too_long(request, bytes).await.into_response(),
+        None => next.run(request).await,
     }
 }
 
-/// The request, if its body does not say that it is longer than `max` bytes. One that is not much
-/// longer is read and forgotten first: who is refused in the middle of sending may see a broken
-/// connection instead of the answer.
-///
-/// # Errors
-/// 413.
-pub async fn fitting(request: Request, max: u64) -> Result<Request, Problem> {
-    let length = request.headers().get(http::header::CONTENT_LENGTH);
-    let bytes = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    let Some(bytes) = bytes.filter(|bytes| max < *bytes) else {
-        return Ok(request);
-    };
+/// The bytes of a body that says it is longer than `max`.
+pub fn longer_than(max: u64, headers: &HeaderMap) -> Option<u64> {
+    let length = headers.get(http::header::CONTENT_LENGTH)?;
+    let bytes = length.to_str().ok()?.parse().ok()?;
+    (max < bytes).then_some(bytes)
+}
+
+/// 413 to a body of so many bytes. One that is not much longer than it may be is read and forgotten first:
+/// who is refused in the middle of sending may see a broken connection instead of the answer.
+pub async fn too_long(request: Request, bytes: u64) -> Problem {
     if bytes <= FORGOTTEN_BYTES_MAX && !request.headers().contains_key(http::header::EXPECT) {
         let mut body = request.into_body();
         let forget = async { while let Some(Ok(_)) = body.frame().await {} };
         // Whoever takes longer sees a broken connection.
         drop(tokio::time::timeout(FORGOTTEN_MAX, forget).await);
     }
-    Err(extract::too_large())
+    extract::too_large()
 }
 
 #[cfg(test)]
