@@ -170,7 +170,7 @@ impl Backends {
         let database = Database::open(config).await?;
         let clock = database.clock(&wall);
         let sender = open_sender(config).await?;
-        let slow = Duration::from_millis(config.orders.sandbox_slow_ms);
+        let payments = open_payments(config, data_dir)?;
         let kafka = open_kafka(config)?;
         let Stores {
             shows,
@@ -198,7 +198,7 @@ impl Backends {
             seller,
             shows,
             orders,
-            payments: Arc::new(ViaSandbox::new(slow)),
+            payments,
             relay,
             quarantine,
             log,
@@ -232,6 +232,14 @@ impl Backends {
             exposition: self.exposition.clone(),
         }
     }
+}
+
+/// The sandbox, which remembers by a file of the data folder.
+fn open_payments(config: &Config, data_dir: &DataDir) -> Result<Arc<dyn Payments>, StartError> {
+    let path = data_dir.file("sandbox.ndjson");
+    let slow = Duration::from_millis(config.orders.sandbox_slow_ms);
+    let sandbox = ViaSandbox::in_file(slow, &path);
+    Ok(Arc::new(sandbox.map_err(|error| unusable(&path, error))?))
 }
 
 /// Whether Kafka is there, a role finds out when it needs it: orders go on without.
