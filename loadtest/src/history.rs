@@ -141,11 +141,14 @@ impl History {
 
 fn write_all(file: File, lines: &Receiver<String>) -> std::io::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 16, file);
-    for line in lines {
-        out.write_all(line.as_bytes())?;
-        out.write_all(b"\n")?;
+    while let Ok(first) = lines.recv() {
+        for line in std::iter::once(first).chain(lines.try_iter()) {
+            out.write_all(line.as_bytes())?;
+            out.write_all(b"\n")?;
+        }
+        out.flush()?; // somebody may read along
     }
-    out.flush()
+    Ok(())
 }
 
 #[cfg(test)]
@@ -177,6 +180,29 @@ mod tests {
         let written = std::fs::read_to_string(&path).unwrap();
         let expected = r#"{"show":"s","op":"join","fan_no":3,"sent_us":10,"done_us":20,"outcome":"ok","js":true,"status":201,"number":7}"#;
         assert_eq!(written.lines().collect::<Vec<_>>(), [expected, expected]);
+    }
+
+    #[test]
+    fn whoever_reads_along_sees_what_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history.ndjson");
+        let mut history = History::in_file(&path).unwrap();
+        let line = Line {
+            show: "s",
+            op: "join",
+            fan_no: 3,
+            sent_us: 10,
+            done_us: 20,
+            outcome: Outcome::Failed,
+            js: true,
+            facts: Facts::default(),
+        };
+        history.write(&line);
+        let written = || std::fs::read_to_string(&path).unwrap();
+        while !written().ends_with('\n') {
+            std::thread::yield_now();
+        }
+        history.close().unwrap();
     }
 
     #[test]

@@ -190,6 +190,7 @@ impl Ask<'_> {
         let hold_id = hold.map_or("", |hold| &*hold.hold_id);
         let card = match self.fan.plan.card {
             Card::Good => "approve",
+            Card::Slow => "slow",
             Card::Declined => "decline",
         };
         let body = json!({

@@ -49,6 +49,9 @@ pub struct Shares {
     /// Of the buyers: the first card is declined.
     #[arg(long, value_name = "SHARE", default_value_t = 0.02)]
     pub decline: f64,
+    /// Of the buyers: the provider takes its time over the card (the sandbox's token `slow`).
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub slow: f64,
     /// Of the buyers: post the same order again.
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     pub order_again: f64,
@@ -72,6 +75,7 @@ impl Shares {
             ("buy", self.buy),
             ("silent", self.silent),
             ("decline", self.decline),
+            ("slow", self.slow),
             ("order-again", self.order_again),
         ];
         for (name, share) in named {
@@ -137,6 +141,8 @@ pub enum Purpose {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Card {
     Good,
+    /// Good, after a while.
+    Slow,
     Declined,
 }
 
@@ -244,10 +250,10 @@ impl Planner<'_> {
             } else {
                 Purpose::Looks
             },
-            card: if unit(Topic::Card) < self.shares.decline {
-                Card::Declined
-            } else {
-                Card::Good
+            card: match unit(Topic::Card) {
+                x if x < self.shares.decline => Card::Declined,
+                x if x < self.shares.decline + self.shares.slow => Card::Slow,
+                _ => Card::Good,
             },
             locale: match unit(Topic::Locale) {
                 x if x < 0.5 => Locale::PtBr,

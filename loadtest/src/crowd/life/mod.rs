@@ -133,7 +133,13 @@ fn put_off(world: &mut World, fan_no: FanNo, fan: &mut Fan, heard: &Heard<'_>) -
             world.counts.unavailable += 1;
             world.unexpected(fan_no, fan, heard);
         }
-        501..=599 => world.counts.unavailable += 1,
+        status @ 501..=599 => {
+            world.counts.unavailable += 1;
+            if status == 503 && heard.answer.retry_after_ms.is_none() {
+                let text = format!("{:?} was put off, and not told until when", heard.step);
+                world.fault(fan_no, fan, Fault::UnexpectedAnswer, &text);
+            }
+        }
         _ => return None,
     }
     if !repeats_for_free(heard.step) && !matches!(heard.step, Step::Probe(_)) {

@@ -245,7 +245,7 @@ pub(super) fn read(world: &mut World, fan_no: FanNo, fan: &mut Fan, heard: &Hear
         (200, "pending") => pending(world, fan_no, fan, heard),
         (200, "declined" | "cancelled" | "refunded") => {
             write_order(world, fan_no, fan, heard, status);
-            if fan.plan.card == Card::Good {
+            if fan.plan.card != Card::Declined {
                 let text = format!("a good card, and the order is {status}");
                 world.fault(fan_no, fan, Fault::OrderStuck, &text);
             }

@@ -132,6 +132,28 @@ fn a_limit_is_obeyed_with_the_same_step() {
 }
 
 #[test]
+fn whoever_is_put_off_is_told_until_when() {
+    for (status, faults) in [(503, 1), (502, 0), (504, 0)] {
+        let mut world = world();
+        let mut fan = fan(&world, Stage::Waiting);
+        let now = world.clock.now();
+        let answer = Answer {
+            status,
+            ..Answer::default()
+        };
+        let heard = Heard {
+            step: Step::Status,
+            sent: now,
+            done: now,
+            answer: &answer,
+            untroubled: true,
+        };
+        answered(&mut world, 0, &mut fan, &heard);
+        assert_eq!(world.faults.total(), faults, "{status}");
+    }
+}
+
+#[test]
 fn who_finds_no_seats_is_told_and_leaves() {
     let mut world = world();
     let mut fan = fan(&world, Stage::Inside);
