@@ -222,7 +222,12 @@ impl<'a> Visit<'a> {
             _ => (Notice::Busy, self.account),
         };
         let visit = Self { account, ..self };
-        visit.draw(problem.status(), Told::Notice(notice)).await
+        let drawn = visit.draw(problem.status(), Told::Notice(notice));
+        let mut refused = drawn.await?;
+        if let Some(seconds) = problem.retry_after_s() {
+            refused.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        Ok(refused)
     }
 
     /// The place page, whose form may come back after a while.
