@@ -1,9 +1,9 @@
 //! Joining, asking how one stands, leaving.
 
-use catraca::room::model::command::RoomState;
+use catraca::room::model::command::{Configure, RoomState};
 use http::header::SET_COOKIE;
 
-use crate::e2e::gateway::door::{Ana, Answer, Door, Plan};
+use crate::e2e::gateway::door::{Ana, Answer, Door, Plan, show};
 
 const KEY: &str = "0123456789abcdefghijkl";
 
@@ -358,4 +358,31 @@ async fn the_same_works_without_scripts() {
     assert_eq!(left.status, 303);
     let place = door.get("/w/gala/place", &[("cookie", cookie)]).await;
     assert!(place.text.contains("data-state=\"gone\""), "{}", place.text);
+}
+
+/// With a script and without, where the line is full and where nobody can be asked.
+#[tokio::test]
+async fn whoever_is_put_off_hears_for_how_long() {
+    let door = Door::open().await;
+    door.new_fan().await;
+    let board = door.rooms.board(&show()).await.unwrap();
+    let mut settings = board.settings;
+    settings.waiting_max = 1;
+    let full = Configure {
+        version: 2,
+        settings,
+        verb: None,
+    };
+    door.rooms.configure(&show(), full).await.unwrap();
+    door.gateway.boards().step().await.unwrap();
+    let put_off = async |seconds: &str| {
+        for path in ["/v1/shows/gala/join", "/w/gala/join"] {
+            let answer = door.ask("POST", path, &[], "").await;
+            let told = (answer.status, answer.header("retry-after"));
+            assert_eq!(told, (503, seconds), "{path}: {answer:?}");
+        }
+    };
+    put_off("30").await;
+    door.cable.cut();
+    put_off("1").await;
 }
