@@ -307,13 +307,19 @@ fn pending(world: &mut World, fan_no: FanNo, fan: &mut Fan, heard: &Heard<'_>) -
 
 /// The answer to another charge.
 pub(super) fn paid(world: &mut World, fan_no: FanNo, fan: &mut Fan, heard: &Heard<'_>) -> Next {
-    // 409: the first charge is still under way, or has gone through after all. The order says.
-    if !matches!(heard.answer.status, 200..=202 | 204 | 409) {
-        return baffled(world, fan_no, fan, heard);
+    let expires_ms = fan.turn.as_ref().map(|turn| turn.admission.expires_ms);
+    match heard.answer.status {
+        200..=202 | 204 => {}
+        401 if expires_ms.is_some_and(|ms| is_past(heard.sent, ms)) => {
+            return shut_out(world, fan_no, fan, heard);
+        }
+        // The first charge is still under way, or has gone through after all and used the ticket. The order says.
+        401 | 409 => {}
+        _ => return baffled(world, fan_no, fan, heard),
     }
     write_order(world, fan_no, fan, heard, "charged");
     if let Some(turn) = fan.turn.as_deref_mut()
-        && heard.answer.status != 409
+        && !matches!(heard.answer.status, 401 | 409)
     {
         turn.charges += 1;
     }

@@ -107,6 +107,8 @@ const CASES: &[Case] = &[
     (Stage::Inside, Step::Recheck, (200, r#"{"state":"waiting"}"#), Some(Fault::TicketLost)),
     (Stage::Holding, Step::Order, (401, ""), Some(Fault::TicketLost)),
     (Stage::Paying, Step::Read, (404, ""), Some(Fault::OrderLost)),
+    (Stage::Paying, Step::Pay, (401, ""), None),
+    (Stage::Paying, Step::Pay, (404, ""), Some(Fault::UnexpectedAnswer)),
     (Stage::Paying, Step::Read, (200, r#"{"status":"cancelled"}"#), Some(Fault::OrderStuck)),
 ];
 
