@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use catraca::app::alone::Role;
 use catraca::base::time::{Clock, SystemClock};
-use catraca::check::{self, Finding, Verdict};
+use catraca::check;
 use loadtest::report::Report;
 use serde_json::json;
 use tokio::sync::oneshot;
 
 use crate::support::client::Client;
 use crate::support::need::REDIS;
-use crate::support::process::{Alone, signal};
+use crate::support::process::{Alone, Variables, signal};
 use crate::support::redis::Server as Redis;
-use crate::support::sale::{create_by_hand, crowd, found, settings, verdicts_on};
+use crate::support::sale::{at_the_end, create_by_hand, crowd, settings};
 use crate::support::{kafka, postgres};
 
 /// How many events the long form has at least.
@@ -27,8 +27,6 @@ const EVENTS: u32 = 150;
 const EVENTS_PER_TWO_FANS: u32 = 5;
 /// Between two deaths.
 const LIFE: Duration = Duration::from_secs(2);
-/// How long all groups may take to the end of the log once nobody dies any more.
-const CALM_MAX: Duration = Duration::from_secs(180);
 /// Deaths in the short form; in the long one they go on until all is sold and told.
 const KILLS: usize = 5;
 /// Whoever reads the log, in the order in which they die. Kafka gives the partitions of a dead member away when it
@@ -44,11 +42,6 @@ const CONSUMERS: [Role; 8] = [
     Role::Analytics,
     Role::Analytics,
 ];
-
-/// What is said about the rate from below takes ten windows in which nothing else limits.
-const RATE: u8 = 4;
-
-type Env = Vec<(&'static str, String)>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn groups_killed_every_two_seconds_handle_every_event_once() {
@@ -66,7 +59,7 @@ async fn groups_killed_every_two_seconds_handle_every_event_once_from_kafka() {
     sale("Kafka is the log", log.to_vec()).await;
 }
 
-async fn sale(name: &str, log: Env) {
+async fn sale(name: &str, log: Variables) {
     let (Some(redis), Some(url)) = (Redis::start(&REDIS), postgres::database().await) else {
         return;
     };
@@ -96,7 +89,7 @@ async fn sale(name: &str, log: Env) {
     let ((kills, consumers), (report, others)) = tokio::join!(killing, selling);
     assert!(report.is_clean(), "{report}");
     let calm = Instant::now();
-    let verdicts = at_the_end(folder, &url).await;
+    let verdicts = at_the_end(folder, Some(&url)).await;
     let written: i64 = sqlx::query_scalar("select count(*) from outbox")
         .fetch_one(&mut postgres::connect(&url).await)
         .await
@@ -113,7 +106,7 @@ async fn sale(name: &str, log: Env) {
 }
 
 /// Starts everybody but consumers, and sells.
-async fn sell(folder: &Path, shared: &Env, events: u32) -> (Report, Vec<Alone>) {
+async fn sell(folder: &Path, shared: &Variables, events: u32) -> (Report, Vec<Alone>) {
     let orders = Alone::start(Role::Orders, folder, shared).await;
     let shop = format!("http://{}", orders.address("orders"));
     let env = [&**shared, &[("CATRACA__UPSTREAMS__ORDERS__URL", shop)]].concat();
@@ -154,7 +147,7 @@ async fn sell(folder: &Path, shared: &Env, events: u32) -> (Report, Vec<Alone>) 
 /// Answers how often, and those who live.
 async fn kill_in_turn(
     folder: &Path,
-    shared: &Env,
+    shared: &Variables,
     (most, mut stopped): (usize, oneshot::Receiver<()>),
 ) -> (usize, Vec<Alone>) {
     let mut consumers = Vec::new();
@@ -170,21 +163,4 @@ async fn kill_in_turn(
         consumers[at] = Alone::start(CONSUMERS[at], folder, shared).await;
     }
     unreachable!("a cycle has no end")
-}
-
-/// What the checker says once nothing is on its way any more.
-async fn at_the_end(folder: &Path, url: &str) -> Vec<Verdict> {
-    let end = Instant::now() + CALM_MAX;
-    loop {
-        let verdicts = verdicts_on(folder, Some(url)).await;
-        let mut unproved = found(&verdicts, Finding::Unproved);
-        unproved.retain(|promise| *promise != RATE);
-        let broken = found(&verdicts, Finding::Broken);
-        if broken.is_empty() && unproved.is_empty() {
-            return verdicts;
-        }
-        let told = check::render(&verdicts);
-        assert!(Instant::now() < end, "broken {broken:?}\n{told}");
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
 }

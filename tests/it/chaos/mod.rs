@@ -9,6 +9,7 @@ mod joiners;
 mod kafka_guarded;
 mod lines;
 pub(crate) mod loss;
+mod orders_killed;
 mod postgres;
 mod postgres_killed;
 mod postgres_sale;

@@ -66,8 +66,10 @@ fn check(
 /// Whether there is a test of this path.
 pub(crate) fn is_there(test: &str, read: impl Fn(&str) -> Option<String>) -> bool {
     let (file, function) = test.rsplit_once("::").unwrap_or(("", test));
-    let file = format!("tests/it/{}.rs", file.replace("::", "/"));
-    read(&file).is_some_and(|text| text.contains(&format!("fn {function}(")))
+    let (module, function) = (file.replace("::", "/"), format!("fn {function}("));
+    let files = [".rs", "/mod.rs"].map(|end| format!("tests/it/{module}{end}"));
+    let mut texts = files.iter().filter_map(|file| read(file));
+    texts.any(|text| text.contains(&function))
 }
 
 #[test]

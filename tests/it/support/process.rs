@@ -27,6 +27,9 @@ pub(crate) struct Ended {
 /// Variables of the environment, by name.
 pub(crate) type Env<'a> = [(&'a str, &'a str)];
 
+/// The same, for processes that are started again and again.
+pub(crate) type Variables = Vec<(&'static str, String)>;
+
 fn catraca<S: AsRef<OsStr>>(words: &[S], env: &Env<'_>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_catraca"));
     command
@@ -40,9 +43,19 @@ fn catraca<S: AsRef<OsStr>>(words: &[S], env: &Env<'_>) -> Command {
 
 /// Runs a verb to its end, in this folder.
 pub(crate) async fn run_in<S: AsRef<OsStr>>(folder: &Path, words: &[S], env: &Env<'_>) -> Ended {
+    run_within(PATIENCE, folder, words, env).await
+}
+
+/// The same, where it may take so long.
+pub(crate) async fn run_within<S: AsRef<OsStr>>(
+    patience: Duration,
+    folder: &Path,
+    words: &[S],
+    env: &Env<'_>,
+) -> Ended {
     let mut command = catraca(words, env);
     command.current_dir(folder);
-    let output = tokio::time::timeout(PATIENCE, command.output()).await;
+    let output = tokio::time::timeout(patience, command.output()).await;
     let output = output.expect("the verb ends").unwrap();
     Ended {
         code: output.status.code(),
@@ -55,6 +68,13 @@ pub(crate) async fn run_in<S: AsRef<OsStr>>(folder: &Path, words: &[S], env: &En
 pub(crate) async fn signal(id: u32, word: &str) {
     let killed = Command::new("kill").args([word, &id.to_string()]).status();
     assert!(killed.await.unwrap().success());
+}
+
+/// Asks a process to stop; its exit code.
+async fn terminate(mut child: Child) -> Option<i32> {
+    signal(child.id().expect("it runs"), "-TERM").await;
+    let ended = tokio::time::timeout(PATIENCE, child.wait()).await;
+    ended.expect("it stops").unwrap().code()
 }
 
 /// A server that has said where it listens.
@@ -133,10 +153,8 @@ impl Server {
     }
 
     /// Asks it to stop, as a service manager does; the exit code.
-    pub(crate) async fn terminate(mut self) -> Option<i32> {
-        self.signal("-TERM").await;
-        let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
-        ended.expect("it stops").unwrap().code()
+    pub(crate) async fn terminate(self) -> Option<i32> {
+        terminate(self.child).await
     }
 }
 
@@ -186,6 +204,16 @@ impl Alone {
     /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id().expect("it runs")
+    }
+
+    /// Dies at once, as with `kill -9`.
+    pub(crate) async fn die(mut self) {
+        self.child.kill().await.unwrap();
+    }
+
+    /// Asks it to stop, as a service manager does; the exit code.
+    pub(crate) async fn terminate(self) -> Option<i32> {
+        terminate(self.child).await
     }
 
     /// The address after this word of the greeting.

@@ -3,7 +3,7 @@
 use crate::crowd::clock::Moment;
 use crate::crowd::fan::{End, Fan, FanNo, Hold, Stage, Step};
 use crate::crowd::life::{Next, baffled};
-use crate::crowd::plan::Card;
+use crate::crowd::plan::{Card, mix};
 use crate::crowd::wire::Standing;
 use crate::crowd::world::{Bought, Heard, World};
 use crate::history::Facts;
@@ -107,7 +107,7 @@ pub(super) fn held(world: &mut World, fan_no: FanNo, fan: &mut Fan, heard: &Hear
             ]
         }
         (401, ..) => shut_out(world, fan_no, fan, heard),
-        (409, ..) if is_under_way(heard) => vec![(heard.done.plus_ms(500), Step::Hold)],
+        (409, ..) if is_under_way(heard) => vec![(in_a_moment(world, fan_no, heard), Step::Hold)],
         (409, ..) => no_seats(world, fan_no, fan, heard),
         _ => baffled(world, fan_no, fan, heard),
     }
@@ -169,7 +169,9 @@ pub(super) fn ordered(world: &mut World, fan_no: FanNo, fan: &mut Fan, heard: &H
         // Once the order is confirmed the ticket is used: a late repeat finds the gate shut.
         401 if again => return Next::new(),
         401 => return shut_out(world, fan_no, fan, heard),
-        409 if is_under_way(heard) => return vec![(heard.done.plus_ms(500), heard.step)],
+        409 if is_under_way(heard) => {
+            return vec![(in_a_moment(world, fan_no, heard), heard.step)];
+        }
         404 | 409 if hold_is_over(fan, heard) => {
             world.write(fan_no, fan, heard, Facts::default());
             fan.stage = Stage::Ended(End::RanOut);
@@ -220,6 +222,14 @@ pub(super) fn ordered(world: &mut World, fan_no: FanNo, fan: &mut Fan, heard: &H
 /// The same request is being answered elsewhere: its first sending may have been lost.
 fn is_under_way(heard: &Heard<'_>) -> bool {
     heard.answer.problem() == "in-progress"
+}
+
+/// When the fan is told to ask again, and up to half a second more by chance: whoever asks at the same moment of
+/// each second may meet the same trouble each time.
+fn in_a_moment(world: &World, fan_no: FanNo, heard: &Heard<'_>) -> Moment {
+    let told = heard.answer.retry_after_ms.unwrap_or(500);
+    let chance = mix(world.salt, fan_no, heard.done.us()) % 500;
+    heard.done.plus_ms(told + chance)
 }
 
 fn hold_is_over(fan: &Fan, heard: &Heard<'_>) -> bool {
