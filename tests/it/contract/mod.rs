@@ -35,6 +35,7 @@ mod orders_fire_elsewhere;
 mod orders_hangups;
 mod orders_histories;
 mod orders_keys;
+mod orders_late;
 mod orders_locked;
 mod orders_payment;
 mod orders_saga;
