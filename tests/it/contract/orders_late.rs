@@ -16,7 +16,7 @@ use catraca::orders::rules::payment::Verdict;
 use catraca::orders::rules::{Hold, Order, PaymentId, Status};
 use futures_util::future::join3;
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::contract::payment_provider::{Manner, Provider};
 use crate::contract::shop::{HOLD_MS, Shop};
@@ -46,7 +46,9 @@ async fn a_moment() {
 }
 
 async fn settle_all(settle: &Settle) {
-    while settle.step().await.unwrap() != Step::default() {}
+    let settling = async { while settle.step().await.unwrap() != Step::default() {} };
+    let settled = timeout(Duration::from_secs(20), settling).await;
+    settled.expect("there is an end to it");
 }
 
 /// Money was taken once, and is kept if and only if the order is confirmed: how it ended.
