@@ -71,7 +71,7 @@ impl Door {
         }
         let (entry, client) = match let_in(gateway, &request, arrival) {
             Ok(entered) => entered,
-            Err(refused) => return refused,
+            Err(refused) => return *refused,
         };
         if let Some(answered) = brief::answer(gateway, client, &mut request).await {
             return own_answer(answered);
@@ -133,16 +133,16 @@ fn let_in(
     gateway: &Gateway,
     request: &Request,
     arrival: &Arrival,
-) -> Result<(Entry, ClientAddr), Response> {
+) -> Result<(Entry, ClientAddr), Box<Response>> {
     let entry = entry::strictly(gateway, request, arrival) // one reading, or none
-        .map_err(entry::refused)?;
+        .map_err(|problem| Box::new(entry::refused(problem)))?;
     let proxies = &gateway.settings.trusted_proxies;
     let client = client_addr(arrival.peer.ip(), request.headers(), proxies); // who is asking
     let asking = Asking::Anything(Prefixes::of(client.0).narrowest());
     limit::within(&*gateway.limits, asking) // and how often
-        .map_err(IntoResponse::into_response)?;
+        .map_err(|problem| Box::new(problem.into_response()))?;
     if let Some(told) = gateway.origins.preflight(request) {
-        return Err(told); // browsers that ask first
+        return Err(Box::new(told)); // browsers that ask first
     }
     Ok((entry, client))
 }
