@@ -105,11 +105,18 @@ async fn when_too_many_wait_for_one_answer_the_next_is_told_when_to_come() {
     let door = Door::open().await;
     let hold = door.cable.held.write().await;
     let mut asking = JoinSet::new();
-    // One is on its way to the room, the others wait for the next batches.
-    for n in 0..=BATCH_QUEUE_MAX as u128 {
+    let ask = |n: u128| {
         let rooms = door.rooms.clone();
         let (fan, origin) = (FanId(n.to_be_bytes()), Origin::Minted);
-        asking.spawn(async move { rooms.join(&show(), Joining { fan, origin }).await });
+        async move { rooms.join(&show(), Joining { fan, origin }).await }
+    };
+    // One is on its way to the room, having let others in first; these wait for the next batches.
+    asking.spawn(ask(0));
+    for _ in 0..3 {
+        tokio::task::yield_now().await;
+    }
+    for n in 1..=BATCH_QUEUE_MAX as u128 {
+        asking.spawn(ask(n));
     }
     tokio::task::yield_now().await; // each has asked when it has run once
     let refused = door.join(&[]).await;
