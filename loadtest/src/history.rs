@@ -154,13 +154,11 @@ fn write_all(file: File, lines: &Receiver<String>) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
+    use tokio::time::Instant;
 
-    #[test]
-    fn lines_say_what_is_known_and_nothing_else() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("history.ndjson");
-        let mut history = History::in_file(&path).unwrap();
-        let line = Line {
+    fn line() -> Line<'static> {
+        Line {
             show: "s",
             op: "join",
             fan_no: 3,
@@ -173,7 +171,15 @@ mod tests {
                 number: Some(7),
                 ..Facts::default()
             },
-        };
+        }
+    }
+
+    #[test]
+    fn lines_say_what_is_known_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("history.ndjson");
+        let mut history = History::in_file(&path).unwrap();
+        let line = line();
         history.write(&line);
         history.write(&line);
         history.close().unwrap();
@@ -187,19 +193,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("history.ndjson");
         let mut history = History::in_file(&path).unwrap();
-        let line = Line {
-            show: "s",
-            op: "join",
-            fan_no: 3,
-            sent_us: 10,
-            done_us: 20,
-            outcome: Outcome::Failed,
-            js: true,
-            facts: Facts::default(),
-        };
-        history.write(&line);
+        history.write(&line());
         let written = || std::fs::read_to_string(&path).unwrap();
+        let end = Instant::now() + Duration::from_secs(10);
         while !written().ends_with('\n') {
+            assert!(Instant::now() < end, "nothing can be read before the end");
             std::thread::yield_now();
         }
         history.close().unwrap();
