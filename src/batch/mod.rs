@@ -69,6 +69,8 @@ struct Queue<A: Ask> {
     waiting: VecDeque<Waiting<A>>,
     /// Somebody drives, or has just been given the turn.
     driven: bool,
+    /// Somebody has gone who may still be in `waiting`.
+    has_left: bool,
 }
 
 struct Waiting<A: Ask> {
@@ -94,6 +96,7 @@ impl<A: Ask> Default for Batch<A> {
             queue: Mutex::new(Queue {
                 waiting: VecDeque::new(),
                 driven: false,
+                has_left: false,
             }),
             calls: TaskTracker::new(),
         }
@@ -154,12 +157,20 @@ impl<A: Ask> Batch<A> {
     async fn wait(self: &Arc<Self>, ask: A) -> Result<Waited<A>, A::Error> {
         let (turn, ask) = match self.enter(ask)? {
             Entered::Drives(turn) => (turn, ask),
-            Entered::Waits(told) => match told.await {
-                Ok(Told::Answer(answer)) => return answer.map(Waited::Answer),
-                Ok(Told::Turn(turn, ask)) => (turn, ask),
-                // Only a driver that panicked loses those it took along.
-                Err(_) => return Err(A::Error::lost()),
-            },
+            Entered::Waits(told) => {
+                let mut seat = Seat {
+                    batch: self,
+                    is_left: true,
+                };
+                let told = told.await;
+                seat.is_left = false;
+                match told {
+                    Ok(Told::Answer(answer)) => return answer.map(Waited::Answer),
+                    Ok(Told::Turn(turn, ask)) => (turn, ask),
+                    // Only a driver that panicked loses those it took along.
+                    Err(_) => return Err(A::Error::lost()),
+                }
+            }
         };
         yield_now().await;
         Ok(Waited::Flight(turn.take_off(ask)))
@@ -170,6 +181,10 @@ impl<A: Ask> Batch<A> {
         if !queue.driven {
             queue.driven = true;
             return Ok(Entered::Drives(Turn(Arc::clone(self))));
+        }
+        if BATCH_QUEUE_MAX <= queue.waiting.len() && queue.has_left {
+            queue.waiting.retain(|waiting| !waiting.tell.is_closed());
+            queue.has_left = false;
         }
         if BATCH_QUEUE_MAX <= queue.waiting.len() {
             return Err(A::Error::overloaded());
@@ -193,6 +208,20 @@ enum Waited<A: Ask> {
 enum Entered<A: Ask> {
     Drives(Turn<A>),
     Waits(oneshot::Receiver<Told<A>>),
+}
+
+/// Where somebody waits, until they are told or go.
+struct Seat<'a, A: Ask> {
+    batch: &'a Batch<A>,
+    is_left: bool,
+}
+
+impl<A: Ask> Drop for Seat<'_, A> {
+    fn drop(&mut self) {
+        if self.is_left {
+            self.batch.lock().has_left = true;
+        }
+    }
 }
 
 /// The right to drive. There is one at a time; dropped, it goes to the first who still waits.

@@ -237,6 +237,33 @@ async fn a_full_queue_refuses() {
 }
 
 #[tokio::test]
+async fn who_has_gone_takes_nobodys_place_in_a_full_queue() {
+    let home = Home::new();
+    let gate = Gate::before(&home).await;
+    let rooms = Rooms::new(gate.clone());
+    let mut waiting = Vec::new();
+    for n in 0..=BATCH_QUEUE_MAX as u64 {
+        waiting.push(asking(&rooms, n).await);
+    }
+    let gone = waiting.split_off(BATCH_QUEUE_MAX - 1);
+    assert_eq!(gone.len(), 2);
+    drop(gone);
+    let mut instead = Vec::new();
+    for n in 0..2 {
+        instead.push(asking(&rooms, 8_000 + n).await);
+    }
+    let refused = bounded(rooms.join(&show(), joining(9_999, Origin::Minted))).await;
+    assert!(
+        matches!(refused, Err(StoreError::Overloaded)),
+        "{refused:?}"
+    );
+    gate.answers.add_permits(100);
+    for answer in waiting.into_iter().chain(instead) {
+        assert!(matches!(bounded(answer).await, Ok(Joined::New { .. })));
+    }
+}
+
+#[tokio::test]
 async fn a_slow_call_delays_its_own_kind_and_show_and_nothing_else() {
     let home = Home::new();
     let gate = Gate::before(&home).await;
