@@ -144,17 +144,19 @@ impl Cluster {
         let places = self.places();
         let mut last = RedisError::away(Outage::Away, "the cluster has no nodes");
         for _ in &places {
-            let place = &places[asking.turn % places.len()];
+            let turn = asking.turn;
+            asking.turn = turn.wrapping_add(1); // before the question: who asks may go away meanwhile
+            let place = &places[turn % places.len()];
             match self.slots_from(place).await {
                 Ok(ranges) => {
                     self.learn(&ranges)?;
                     self.is_doubted.store(false, Ordering::Relaxed);
                     asking.not_before = Some(Instant::now() + pause());
+                    asking.turn = turn; // who has answered is asked again
                     return Ok(());
                 }
                 Err(error) => last = error,
             }
-            asking.turn = asking.turn.wrapping_add(1);
         }
         asking.not_before = Some(Instant::now() + pause());
         Err(last)

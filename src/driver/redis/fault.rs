@@ -94,6 +94,9 @@ fn outage_of(error: &redis::RedisError) -> Option<Outage> {
     if text.contains("nknown command") || text.contains("command called from script") {
         return Some(Outage::Version); // ERR; an operator may have renamed it
     }
+    if text.contains("Script killed by user") {
+        return Some(Outage::Occupied); // ERR; an operator has ended a script that took too long
+    }
     if error.kind() == ErrorKind::AuthenticationFailed {
         return Some(Outage::Password);
     }
@@ -169,6 +172,15 @@ mod tests {
             (
                 "ERR Unknown Redis command called from script script: 3d2",
                 "version",
+            ),
+            (
+                "ERR Error running script (call to f_3d2): @user_script:1: \
+                 Script killed by user with SCRIPT KILL...",
+                "occupied",
+            ),
+            (
+                "ERR Script killed by user with SCRIPT KILL. script: 3d2, on @user_script:4.",
+                "occupied",
             ),
             ("SOMETHING new", "away"),
         ] {

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use catraca::base::ids::ShowId;
-use catraca::room::Rooms;
+use catraca::driver::redis::Settings;
 use catraca::room::in_redis::InRedis;
+use catraca::room::in_redis::scripts::ScriptClock;
 use catraca::room::keys::SHOWS;
 use catraca::room::model::command::{Joined, Mended, Origin, RoomState};
+use catraca::room::{Rooms, StoreError};
 use redis::{Connection, FromRedisValue};
 
 use crate::chaos::site::Site;
-use crate::contract::room::joining;
-use crate::model::world::{new_room, settings};
+use crate::contract::room::{joining, show};
+use crate::model::world::{fan, new_room, settings};
 use crate::support::free_port;
 use crate::support::need::{Need, on_both};
 use crate::support::redis::Server;
@@ -271,6 +273,38 @@ async fn a_sale_goes_on(need: &Need) {
     still.server.resume();
     goes_on(&site).await;
     site.terminate().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_hangs_is_not_asked_again_and_again() {
+    on_both(the_next_is_asked).await;
+}
+
+/// A node without slots, which the address names first, stands still. Those who ask go away before it
+/// could be given up.
+async fn the_next_is_asked(need: &Need) {
+    let Some(cluster) = Cluster::start(need).await else {
+        return;
+    };
+    let [hangs, next] = [PRIMARIES, 1].map(|n| &cluster.nodes[n].server);
+    hangs.pause();
+    let settings = Settings {
+        url: format!(
+            "redis+cluster://127.0.0.1:{},127.0.0.1:{}",
+            hangs.port(),
+            next.port()
+        ),
+        ..Settings::default()
+    };
+    let rooms = InRedis::open(&settings, ScriptClock::Server).unwrap();
+    let rooms = Rooms::new(Arc::new(rooms));
+    let mut told = Vec::new();
+    for _ in 0..4 {
+        told.push(rooms.check(&show(), fan(1)).await);
+    }
+    hangs.resume();
+    let is_asked = matches!(told.last(), Some(Err(StoreError::Unfenced)));
+    assert!(is_asked, "{told:?}");
 }
 
 /// Joins are refused because nobody has the slot.
