@@ -19,7 +19,7 @@ local function due(is, now)
 end
 
 local function pass_hours(is, now)
-  if not STATES[is.state] then error('the state is ' .. is.state) end
+  if not STATES[is.state] then error('a room has no such state') end
   if is.state == 'restoring' and (not is.restoring_until or is.restoring_until <= now) then
     enter(is, now, is.state_after)
   end

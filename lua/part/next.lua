@@ -1,4 +1,5 @@
 -- part/next: who is next: those who came back, the numbers of a draw's next places, then the queue.
+-- Goes with part/whole.
 -- Same as: room::model::call::call
 -- `is`: serving (a draw moves it), is_drawn, draw_size, require_presence, open_since
 -- `line`: the keys queue, returned and seen; at most so many called and looked_at; present_ms; and
@@ -9,9 +10,9 @@ local function is_drawing(is)
 end
 
 -- What is no fan or no place, and would be in the ledger for good, stops the script.
-local function named(line, fan, place)
-  if #fan == 16 and 0 <= tonumber(place) and place % 1 == 0 then return end
-  error(line.queue .. ' or ' .. line.returned .. ': somebody has ' .. #fan .. ' bytes and the place ' .. place)
+local function named(set, fan, place)
+  whole(place, set)
+  if #fan ~= 16 then error(set .. ': somebody has ' .. #fan .. ' bytes') end
 end
 
 -- Takes nobody out yet: says who goes, and how to find them in queue and returned.
@@ -25,19 +26,19 @@ local function next_fans(is, now, line)
   local function is_over()
     return line.called <= #taken.called or line.looked_at <= #taken.called + #taken.absent
   end
-  local function call(fan, place)
-    named(line, fan, place)
+  local function call(set, fan, place)
+    named(set, fan, place)
     taken.called[#taken.called + 1], taken.from[#taken.from + 1] = fan, place
   end
   local function look_at(fan, place)
-    local seen = is_asked and redis.call('ZSCORE', line.seen, fan)
-    if not is_asked or seen and now - seen <= line.present_ms then return call(fan, place) end
-    named(line, fan, place)
+    local seen = is_asked and found(redis.call('ZSCORE', line.seen, fan), line.seen)
+    if not is_asked or seen and now - seen <= line.present_ms then return call(line.queue, fan, place) end
+    named(line.queue, fan, place)
     taken.absent[#taken.absent + 1], taken.absent_from[#taken.absent_from + 1] = fan, place
   end
 
   local back = 0 < line.called and redis.call('ZRANGE', line.returned, 0, line.called - 1, 'WITHSCORES') or {}
-  for i = 1, #back, 2 do call(back[i], back[i + 1]) end
+  for i = 1, #back, 2 do call(line.returned, back[i], back[i + 1]) end
   taken.returned = #back / 2
 
   if is_drawing(is) then
@@ -47,7 +48,7 @@ local function next_fans(is, now, line)
       local fan = redis.call('ZRANGE', line.queue, number, number, 'BYSCORE', 'LIMIT', 0, 1)[1]
       if fan then
         taken.drawn[#taken.drawn + 1] = fan
-        look_at(fan, is.serving)
+        look_at(fan, is.serving .. '')
       end
     end
   end
@@ -61,7 +62,7 @@ local function next_fans(is, now, line)
   for i = 1, #queue, 2 do
     if is_named[queue[i]] then -- already
     elseif is_over() then
-      taken.lowest = tonumber(queue[i + 1])
+      taken.lowest = whole(queue[i + 1], line.queue)
       break
     else
       taken.queue = taken.queue + 1

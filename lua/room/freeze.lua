@@ -1,6 +1,7 @@
 -- room/freeze: settles who takes part in the draw: everybody who has a number by now. Asking again
 -- gives the same answer.
 -- Same as: room::model::opening::freeze
+-- PARTS: whole, gaps
 -- KEYS: 1 room, 2 seq
 -- ARGV: 1 size of the largest draw
 -- OUT:  {'frozen', size} | {'not_due'} | {'unfenced'}
@@ -12,8 +13,9 @@ local replid = string.match(redis.call('INFO', 'replication'), 'master_replid:(%
 if room[1] ~= replid then return { 'unfenced' } end
 local time = redis.call('TIME')
 local told = time[1] * 1000 + math.floor(time[2] / 1000)
-local now = math.max(told + room[3], tonumber(room[2]))
-local size, issued = tonumber(room[4]), redis.call('GET', KEYS[2]) + 0
+local now = math.max(told + whole(room[3], KEYS[1]), whole(room[2], KEYS[1]))
+local size, issued = maybe(room[4], KEYS[1]), whole(redis.call('GET', KEYS[2]), KEYS[2])
+local gaps = read_gaps(room[6], KEYS[1])
 local is_due = not size and room[5] == '1'
 
 -- write: an HDEL first, so that a show can open in a full Redis
@@ -22,10 +24,7 @@ redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
 if is_due then
   size = math.min(issued, tonumber(ARGV[1]))
   -- empty places of the draw are no gap of the line any more
-  local gaps = string.gsub(room[6], '%d+ (%d+) %d+,?', function(last)
-    return tonumber(last) <= size and '' or nil
-  end)
-  redis.call('HSET', KEYS[1], 'draw_size', size, 'gaps', gaps)
+  redis.call('HSET', KEYS[1], 'draw_size', size, 'gaps', written_gaps(gaps_behind(gaps, size)))
 end
 if not size then return { 'not_due' } end
 return { 'frozen', size }

@@ -1,5 +1,6 @@
 -- room/ledger: the oldest entries that are not yet trimmed.
 -- Same as: room::model::ledger::read
+-- PARTS: whole
 -- KEYS: 1 room, 2 ledger
 -- ARGV: 1 how many at most
 -- OUT:  {'ledger', the fields and values of an entry...} | {'unfenced'}
@@ -10,7 +11,7 @@ local replid = string.match(redis.call('INFO', 'replication'), 'master_replid:(%
 if room[1] ~= replid then return { 'unfenced' } end
 local time = redis.call('TIME')
 local told = time[1] * 1000 + math.floor(time[2] / 1000)
-local now = math.max(told + room[3], tonumber(room[2]))
+local now = math.max(told + whole(room[3], KEYS[1]), whole(room[2], KEYS[1]))
 local out, entries = { 'ledger' }, {}
 if 0 < tonumber(ARGV[1]) then
   entries = redis.call('XRANGE', KEYS[2], '-', '+', 'COUNT', ARGV[1])

@@ -1,5 +1,6 @@
 -- room/mend_fold: puts fans where the ledger left them. Asking again changes nothing.
 -- Same as: room::model::mend::mend
+-- PARTS: whole
 -- KEYS: 1 room, 2 queue, 3 returned, 4 standby, 5 admissions, 6 claimed
 -- ARGV: 1 generation, then four a fan: fan, where (called, claimed, returned, used, left, revoked),
 --       until or 0, place or 0
@@ -11,10 +12,10 @@ local room = redis.call('HMGET', KEYS[1], 'mending_replid', 'last_ms', 'offset_m
 local replid = string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
 local time = redis.call('TIME')
 local told = time[1] * 1000 + math.floor(time[2] / 1000)
-local now = math.max(told + (tonumber(room[3]) or 0), tonumber(room[2]) or 0)
+local now = math.max(told + (found(room[3], KEYS[1]) or 0), found(room[2], KEYS[1]) or 0)
 
 -- refuse: a mender that slept, or a second loss
-if room[1] ~= replid or tonumber(room[4]) ~= tonumber(ARGV[1]) then
+if room[1] ~= replid or found(room[4], KEYS[1]) ~= tonumber(ARGV[1]) then
   if room[2] then
     redis.call('HDEL', KEYS[1], 'nothing')
     redis.call('HSET', KEYS[1], 'last_ms', now, 'offset_ms', now - told)
@@ -23,7 +24,7 @@ if room[1] ~= replid or tonumber(room[4]) ~= tonumber(ARGV[1]) then
 end
 
 -- write
-local serving = tonumber(room[5])
+local serving = whole(room[5], KEYS[1])
 local ended = { used = -1, left = -2, revoked = -3 }
 for i = 2, #ARGV, 4 do
   local fan, where, until_ms, place = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]

@@ -1,6 +1,6 @@
 -- room/open_draw: from now on places are the draw's, and calling begins. Asking again changes nothing.
 -- Same as: room::model::opening::open
--- PARTS: enter
+-- PARTS: whole, enter
 -- KEYS: 1 room
 -- ARGV: 1 size, 2 seed
 -- OUT:  {'now'} | {'before'} | {'refused'} | {'unfenced'}
@@ -13,14 +13,15 @@ local replid = string.match(redis.call('INFO', 'replication'), 'master_replid:(%
 if room[1] ~= replid then return { 'unfenced' } end
 local time = redis.call('TIME')
 local told = time[1] * 1000 + math.floor(time[2] / 1000)
-local now = math.max(told + room[3], tonumber(room[2]))
-local is = { state = room[4], is_drawn = room[5] ~= '', draws = tonumber(room[8]),
-  serving = tonumber(room[9]), sold_out_at = tonumber(room[10]), overruled_stock = tonumber(room[11]),
-  stock_version = tonumber(room[12]), restoring_until = tonumber(room[13]), open_since = tonumber(room[14]) }
+local now = math.max(told + whole(room[3], KEYS[1]), whole(room[2], KEYS[1]))
+local is = { state = room[4], is_drawn = room[5] ~= '', draws = whole(room[8], KEYS[1]),
+  serving = whole(room[9], KEYS[1]), sold_out_at = maybe(room[10], KEYS[1]),
+  overruled_stock = maybe(room[11], KEYS[1]), stock_version = maybe(room[12], KEYS[1]),
+  restoring_until = maybe(room[13], KEYS[1]), open_since = maybe(room[14], KEYS[1]) }
 
 -- refuse
 local word = 'refused'
-if tonumber(room[6]) == tonumber(ARGV[1]) then
+if maybe(room[6], KEYS[1]) == tonumber(ARGV[1]) then
   if room[5] == ARGV[2] then word = 'before' elseif needs_draw(is) then word = 'now' end
 end
 

@@ -1,6 +1,6 @@
 -- room/stock: what the shop has left. The same version later says that it is still true.
 -- Same as: room::model::schedule::tell_stock
--- PARTS: enter
+-- PARTS: whole, enter
 -- KEYS: 1 room
 -- ARGV: 1 version, 2 free, 3 held, 4 sold, 5 as_of
 -- OUT:  {'done'} | {'unfenced'}
@@ -12,11 +12,11 @@ local replid = string.match(redis.call('INFO', 'replication'), 'master_replid:(%
 if room[1] ~= replid then return { 'unfenced' } end
 local time = redis.call('TIME')
 local told = time[1] * 1000 + math.floor(time[2] / 1000)
-local now = math.max(told + room[3], tonumber(room[2]))
+local now = math.max(told + whole(room[3], KEYS[1]), whole(room[2], KEYS[1]))
 local version, as_of = tonumber(ARGV[1]), tonumber(ARGV[5])
-local known, known_as_of = tonumber(room[4]), tonumber(room[5])
+local known, known_as_of = maybe(room[4], KEYS[1]), maybe(room[5], KEYS[1])
 local is_news = not known or known < version or known == version and known_as_of < as_of
-local overruled = tonumber(room[7])
+local overruled, sold_out_at = maybe(room[7], KEYS[1]), maybe(room[8], KEYS[1])
 local is_sold_out = is_news and room[6] == 'open' and tonumber(ARGV[2]) == 0
   and tonumber(ARGV[3]) == 0 and (not overruled or overruled < version)
 
@@ -27,7 +27,7 @@ if not is_news then return { 'done' } end
 redis.call('HSET', KEYS[1], 'stock_version', ARGV[1], 'stock_free', ARGV[2], 'stock_held', ARGV[3],
   'stock_sold', ARGV[4], 'stock_as_of', ARGV[5])
 if is_sold_out then
-  local is = { state = 'open', overruled_stock = overruled, sold_out_at = tonumber(room[8]) }
+  local is = { state = 'open', overruled_stock = overruled, sold_out_at = sold_out_at }
   enter(is, now, 'sold_out')
   redis.call('HSET', KEYS[1], entered(is))
 end

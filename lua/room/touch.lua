@@ -1,5 +1,6 @@
 -- room/touch: fans near their turn show that they are there.
 -- Same as: room::model::presence::touch
+-- PARTS: whole
 -- KEYS: 1 room, 2 queue, 3 seen
 -- ARGV: 1.. the fans
 -- OUT:  {'touched', word a fan} | {'unfenced'}; the words: 'waiting' | 'elsewhere'
@@ -10,11 +11,11 @@ local replid = string.match(redis.call('INFO', 'replication'), 'master_replid:(%
 if room[1] ~= replid then return { 'unfenced' } end
 local time = redis.call('TIME')
 local told = time[1] * 1000 + math.floor(time[2] / 1000)
-local now = math.max(told + room[3], tonumber(room[2]))
-local out, scores = { 'touched' }, {}
+local now = math.max(told + whole(room[3], KEYS[1]), whole(room[2], KEYS[1]))
+local asks, out, scores = whole(room[4], KEYS[1]) == 1, { 'touched' }, {}
 for i, number in ipairs(ARGV[1] and redis.call('ZMSCORE', KEYS[2], unpack(ARGV)) or {}) do
   out[#out + 1] = number and 'waiting' or 'elsewhere'
-  if number and room[4] == '1' then
+  if number and asks then
     scores[#scores + 1], scores[#scores + 2] = now, ARGV[i]
   end
 end

@@ -1,6 +1,6 @@
 -- room/trim: lets go of the entries up to and including one. Asking again changes nothing.
 -- Same as: room::model::ledger::trim
--- PARTS: trim
+-- PARTS: whole, trim
 -- KEYS: 1 room, 2 ledger
 -- ARGV: 1 seq of the last entry to go
 -- OUT:  {'done'} | {'unfenced'}
@@ -11,8 +11,8 @@ local replid = string.match(redis.call('INFO', 'replication'), 'master_replid:(%
 if room[1] ~= replid then return { 'unfenced' } end
 local time = redis.call('TIME')
 local told = time[1] * 1000 + math.floor(time[2] / 1000)
-local now = math.max(told + room[3], tonumber(room[2]))
-local last = room[4] + 0
+local now = math.max(told + whole(room[3], KEYS[1]), whole(room[2], KEYS[1]))
+local last = whole(room[4], KEYS[1])
 
 -- write: an HDEL first, so that a full Redis can be relieved
 redis.call('HDEL', KEYS[1], 'nothing')

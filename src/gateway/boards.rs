@@ -20,6 +20,7 @@ use crate::base::ids::{Number, Place, ShowId};
 use crate::base::limits::POLL_MS_MAX;
 use crate::base::time::Timestamp;
 use crate::gateway::GatewayState;
+use crate::gateway::room_unavailable;
 use crate::gateway::wire::BoardBody;
 use crate::http::extract::ShowPath;
 use crate::http::problem::Problem;
@@ -112,13 +113,17 @@ fn say_off(show: &ShowId, was: Option<bool>, is: bool) {
     }
 }
 
+/// A show's board, or the word for why it could not be read yet.
+type Known = Result<Arc<Seen>, &'static str>;
+
 /// The boards of all shows.
 #[derive(Debug)]
 pub struct Boards {
     rooms: Rooms,
     /// Whether any room was off when it was read last: where none is, nobody looks for one.
     any_off: AtomicBool,
-    known: RwLock<Option<BTreeMap<ShowId, Option<Arc<Seen>>>>>,
+    /// What is known of each show; or else the word for why nothing is.
+    known: RwLock<Result<BTreeMap<ShowId, Known>, &'static str>>,
 }
 
 impl Boards {
@@ -127,14 +132,14 @@ impl Boards {
         Self {
             rooms,
             any_off: AtomicBool::new(false),
-            known: RwLock::default(),
+            known: RwLock::new(Err("starting")),
         }
     }
 
     /// Whether boards have been read at all: before that a gateway knows no show.
     pub fn is_ready(&self) -> bool {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        known.is_some()
+        known.is_ok()
     }
 
     /// The board of a show.
@@ -144,14 +149,12 @@ impl Boards {
     /// no show at all may have lost its list: 503, too.
     pub(crate) fn find(&self, show: &ShowId) -> Result<Arc<Seen>, Problem> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(boards) = known.as_ref() else {
-            return Err(Problem::unavailable("room-unavailable"));
-        };
+        let boards = known.as_ref().map_err(|reason| room_unavailable(reason))?;
         match boards.get(show) {
-            None if boards.is_empty() => Err(Problem::unavailable("room-unavailable")),
+            None if boards.is_empty() => Err(room_unavailable("mending")),
             None => Err(Problem::not_found("no-such-show", "There is no such show.")),
-            Some(None) => Err(Problem::unavailable("room-unavailable")),
-            Some(Some(seen)) => Ok(Arc::clone(seen)),
+            Some(Err(reason)) => Err(room_unavailable(reason)),
+            Some(Ok(seen)) => Ok(Arc::clone(seen)),
         }
     }
 
@@ -177,29 +180,39 @@ impl Boards {
         let mut shows: BTreeSet<ShowId> = self.known_shows().into_iter().collect();
         match self.rooms.shows().await {
             Ok(listed) => shows.extend(listed),
-            Err(error) if shows.is_empty() => return Err(error),
+            Err(error) if shows.is_empty() => {
+                let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+                if known.is_err() {
+                    *known = Err(error.word());
+                }
+                return Err(error);
+            }
             Err(error) => failed = Err(error),
         }
         for show in shows {
             let board = self.rooms.board(&show).await;
-            let board = board.map_err(|error| failed = Err(error)).ok();
+            let board = board.map_err(|error| {
+                let word = error.word();
+                failed = Err(error);
+                word
+            });
             let table = match &board {
-                Some(board) => self.table(&show, board).await,
-                None => None,
+                Ok(board) => self.table(&show, board).await,
+                Err(_) => None,
             };
             read.push((show, board, table));
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        let mut before = known.take().unwrap_or_default();
+        let mut before = std::mem::replace(&mut *known, Ok(BTreeMap::new())).unwrap_or_default();
         let mut after = BTreeMap::new();
         for (show, board, table) in read {
-            let last = before.remove(&show).flatten();
+            let last = before.remove(&show).and_then(Result::ok);
             let was_off = last.as_ref().map(|seen| seen.board.state == RoomState::Off);
             let seen = match board {
-                Some(board) => Some(Arc::new(Seen::after(last.as_deref(), &show, board, table))),
-                None => last,
+                Ok(board) => Ok(Arc::new(Seen::after(last.as_deref(), &show, board, table))),
+                Err(word) => last.ok_or(word),
             };
-            if let Some(seen) = &seen {
+            if let Ok(seen) = &seen {
                 metrics::board_age(show.as_str(), seen.read_at.elapsed());
                 say_off(&show, was_off, seen.board.state == RoomState::Off);
             }
@@ -208,7 +221,7 @@ impl Boards {
         let is_off = |seen: &Arc<Seen>| seen.board.state == RoomState::Off;
         let any_off = after.values().flatten().any(is_off);
         self.any_off.store(any_off, Ordering::Relaxed);
-        *known = Some(after);
+        *known = Ok(after);
         failed
     }
 

@@ -11,6 +11,7 @@ use crate::gateway::{Gateway, account, challenge, limit};
 use crate::http::problem::Problem;
 use crate::limit::Asking;
 use crate::limit::prefix::Prefixes;
+use crate::room::StoreError;
 use crate::room::model::command::{Gone, Joined, Joining, Origin, RoomState};
 use crate::seller::Accounts;
 use crate::telemetry::metrics;
@@ -180,6 +181,7 @@ fn outcome(joined: Joined) -> &'static str {
         Joined::Gone(_) => "gone",
         Joined::Busy => "busy",
         Joined::Full => "full",
+        Joined::OutOfMemory => "out_of_memory",
         Joined::Scheduled { .. } => "scheduled",
         Joined::Refused(_) => "refused",
     }
@@ -204,6 +206,7 @@ fn number_of(joined: Joined) -> Result<(Number, StatusCode), Problem> {
         Joined::Gone(Gone::Revoked) => Err(over("revoked")),
         Joined::Drawn { .. } | Joined::Busy => Err(Problem::unavailable("busy")),
         Joined::Full => Err(Problem::unavailable("full").retry_after(30)),
+        Joined::OutOfMemory => Err(StoreError::out_of_memory().into()),
         Joined::Scheduled { opens_in_ms } => {
             Err(refused(RoomState::Scheduled).with("opens_in_ms", opens_in_ms))
         }
@@ -241,6 +244,7 @@ mod tests {
             Joined::Gone(Gone::Used),
             Joined::Busy,
             Joined::Full,
+            Joined::OutOfMemory,
             Joined::Scheduled { opens_in_ms },
             Joined::Refused(RoomState::SoldOut),
             Joined::Refused(RoomState::Closed),
@@ -264,6 +268,7 @@ mod tests {
                 "409 turn-over",
                 "503 busy after 1 s",
                 "503 full after 30 s",
+                "503 room-unavailable after 1 s",
                 "409 scheduled",
                 "409 sold-out",
                 "409 closed",

@@ -23,6 +23,7 @@ use crate::gateway::boards::Seen;
 use crate::gateway::credentials::{Bearer, TICKET_HEADER, no_pass};
 use crate::gateway::limit;
 use crate::gateway::recent::Recent;
+use crate::gateway::room_unavailable;
 use crate::gateway::routes::Access;
 use crate::gateway::settings::Degraded;
 use crate::gateway::wire::TicketBody;
@@ -237,7 +238,7 @@ fn unasked(
 fn asked(gateway: &Gateway, show: &ShowId) -> Result<Arc<Seen>, Problem> {
     let seen = gateway.boards.find(show)?;
     if seen.was_off() {
-        return Err(Problem::unavailable("room-unavailable"));
+        return Err(room_unavailable("away"));
     }
     Ok(seen)
 }
@@ -309,7 +310,7 @@ async fn live_until(
     let asked_at = Instant::now();
     let deadline = Duration::from_millis(CHECK_DEADLINE_MS);
     let asked = timeout(deadline, gateway.rooms.check(&ticket.show, ticket.fan)).await;
-    let checked = asked.map_err(|_| Problem::unavailable("room-unavailable"))??;
+    let checked = asked.map_err(|_| room_unavailable("slow"))??;
     match checked {
         Checked::Live { until } => {
             gateway

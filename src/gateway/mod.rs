@@ -325,14 +325,16 @@ async fn openapi() -> Response {
     (headers, include_str!("../../docs/openapi.json")).into_response()
 }
 
+/// 503: the room cannot be asked, and why.
+pub(crate) fn room_unavailable(reason: &'static str) -> Problem {
+    Problem::unavailable("room-unavailable").with("reason", reason)
+}
+
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         match &error {
             StoreError::Overloaded => Self::unavailable("busy"),
-            StoreError::Unfenced => Self::unavailable("room-unavailable").with("reason", "mending"),
-            StoreError::Unavailable(away) => {
-                Self::unavailable("room-unavailable").with("reason", away.outage.word())
-            }
+            StoreError::Unfenced | StoreError::Unavailable(_) => room_unavailable(error.word()),
             StoreError::Corrupt(_) => Self::internal("room-corrupt"),
         }
         .caused_by(error)

@@ -8,6 +8,7 @@ use crate::base::time::Timestamp;
 use crate::gateway::Gateway;
 use crate::gateway::boards::Seen;
 use crate::gateway::credentials::no_pass;
+use crate::gateway::room_unavailable;
 use crate::gateway::wire::{gone_word, line_word};
 use crate::http::problem::Problem;
 use crate::room::StoreError;
@@ -198,6 +199,7 @@ fn wait(error: StoreError) -> Result<Standing, Problem> {
 
 async fn restore_or_wait(gateway: &Gateway, seen: &Seen, pass: &Pass) -> Result<Standing, Problem> {
     match show(gateway, seen, pass).await {
+        Ok(Restored::OutOfMemory) => wait(StoreError::out_of_memory()),
         Ok(restored) => of_restored(gateway, restored, seen, pass),
         Err(error) => wait(error),
     }
@@ -240,6 +242,7 @@ fn of_restored(
         Restored::Void => "void",
         Restored::Ahead => "ahead",
         Restored::Placeless => "placeless",
+        Restored::OutOfMemory => "out_of_memory",
     });
     let standing = match restored {
         Restored::Waiting => Standing::InLine,
@@ -247,8 +250,9 @@ fn of_restored(
         Restored::Known(claimed) => of_claimed(claimed, seen, pass),
         Restored::Void => return Err(no_pass()),
         Restored::Ahead | Restored::Placeless => {
-            return Err(Problem::unavailable("room-unavailable"));
+            return Err(room_unavailable("mending"));
         }
+        Restored::OutOfMemory => return Err(StoreError::out_of_memory().into()),
     };
     gateway.restored.insert(pass.fan, seen.board.generation);
     Ok(standing)

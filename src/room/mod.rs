@@ -77,6 +77,26 @@ pub enum StoreError {
     Corrupt(#[source] anyhow::Error),
 }
 
+impl StoreError {
+    /// The word for clients.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Unfenced => "mending",
+            Self::Overloaded => "busy",
+            Self::Unavailable(away) => away.outage.word(),
+            Self::Corrupt(_) => "corrupt",
+        }
+    }
+
+    /// The store has no memory for anybody new.
+    pub(crate) fn out_of_memory() -> Self {
+        Self::Unavailable(Away {
+            outage: Outage::OutOfMemory,
+            failure: anyhow::anyhow!("no memory for anybody new"),
+        })
+    }
+}
+
 /// What keeps a store, and what shows it. As an error it reads like the failure itself.
 #[derive(Debug)]
 pub struct Away {

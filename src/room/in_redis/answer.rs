@@ -7,7 +7,7 @@ use crate::base::ids::{Edition, FencingToken, Generation, Number, Place};
 use crate::base::limits::DRAW_SIZE_MAX;
 use crate::base::time::Timestamp;
 use crate::room::in_redis::entry::entry;
-use crate::room::in_redis::reply::Reply;
+use crate::room::in_redis::reply::{Reply, whole};
 use crate::room::in_redis::scripts::Name;
 use crate::room::model::command::{
     Board, Cause, Checked, Claimed, Configured, Consumed, Draw, DrawOpened, Extended, Frozen, Gap,
@@ -105,6 +105,7 @@ fn joined(reply: &mut Reply) -> anyhow::Result<Joined> {
         },
         "busy" => nothing(reply, Joined::Busy)?,
         "full" => nothing(reply, Joined::Full)?,
+        "out_of_memory" => nothing(reply, Joined::OutOfMemory)?,
         "sold_out" => nothing(reply, Joined::Refused(RoomState::SoldOut))?,
         "closed" => nothing(reply, Joined::Refused(RoomState::Closed))?,
         "off" => nothing(reply, Joined::Refused(RoomState::Off))?,
@@ -148,6 +149,7 @@ fn restored(reply: &mut Reply) -> anyhow::Result<Restored> {
         "placeless" => nothing(reply, Restored::Placeless)?,
         "again" => nothing(reply, Restored::Waiting)?,
         "passed" => nothing(reply, Restored::Returned)?,
+        "out_of_memory" => nothing(reply, Restored::OutOfMemory)?,
         other => Restored::Known(claimed_as(other, reply)?),
     };
     Ok(restored)
@@ -313,8 +315,8 @@ pub(super) fn gaps(text: &str) -> anyhow::Result<Vec<Gap>> {
     gaps.map(|gap| {
         let numbers: Vec<u64> = gap
             .split(' ')
-            .map(str::parse)
-            .collect::<Result<_, _>>()
+            .map(whole)
+            .collect::<Option<_>>()
             .with_context(|| format!("{gap} is no gap"))?;
         let [first, last, restored] = numbers[..] else {
             bail!("{gap} is no gap");

@@ -1,11 +1,11 @@
 //! Ledger entries, as they stand in the stream.
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context, bail};
 use redis::Value;
 
 use crate::base::ids::{FanId, FencingToken, Generation, Place};
 use crate::room::in_redis::answer::why;
-use crate::room::in_redis::reply::Reply;
+use crate::room::in_redis::reply::{Reply, whole};
 use crate::room::model::command::{Called, Change, Ended, LedgerEntry};
 
 /// One entry: its fields and values, in the order in which scripts write them.
@@ -58,9 +58,9 @@ fn fans(reply: &mut Reply) -> anyhow::Result<Vec<(FanId, Place)>> {
     let places = reply.field("places")?.text()?;
     let places: Vec<u64> = places
         .split(' ')
-        .map(str::parse)
-        .collect::<Result<_, _>>()
-        .map_err(|_| anyhow!("{places} are no places"))?;
+        .map(whole)
+        .collect::<Option<_>>()
+        .with_context(|| format!("{places} are no places"))?;
     if fans.len() != 16 * places.len() {
         bail!("{} bytes are not {} fans", fans.len(), places.len());
     }

@@ -7,6 +7,7 @@ use crate::base::ids::ShowId;
 use crate::room::StoreError;
 use crate::room::in_redis::InRedis;
 use crate::room::in_redis::answer::gaps;
+use crate::room::in_redis::reply::whole;
 use crate::room::in_redis::scripts::Name;
 use crate::room::keys::Key;
 use crate::room::model::command::{Cause, RoomState, Seed, Settings};
@@ -75,22 +76,34 @@ impl InRedis {
         name: Name,
         source: Error,
     ) -> StoreError {
-        let mut found = None;
-        for key in name.keys() {
-            let named = key.of(show);
-            if let Some(what) = self.what_is_foreign(name, *key, &named).await {
-                found = Some(format!("{name:?}: {named} {what}"));
-                break;
+        let said = format!("{source:#}");
+        let keys: Vec<(Key, String)> = name.keys().iter().map(|key| (*key, key.of(show))).collect();
+        let is_named = |(_, named): &&(Key, String)| said.contains(&format!("{named}: "));
+        let named: Vec<_> = keys.iter().filter(is_named).collect();
+        let suspects = if named.is_empty() {
+            keys.iter().collect()
+        } else {
+            named.clone()
+        };
+        for (key, named) in suspects {
+            if let Some(what) = self.what_is_foreign(name, (*key, named), &said).await {
+                return StoreError::Corrupt(source.context(format!("{name:?}: {named} {what}")));
             }
         }
-        let found = found.unwrap_or_else(|| {
-            let keys: Vec<String> = name.keys().iter().map(|key| key.of(show)).collect();
-            format!("{name:?} on {}", keys.join(", "))
-        });
+        let all = keys.iter().map(|(_, named)| named.as_str());
+        let found = match named.is_empty() {
+            true => format!("{name:?} on {}", all.collect::<Vec<_>>().join(", ")),
+            false => format!("{name:?}"), // the script has said which
+        };
         StoreError::Corrupt(source.context(found))
     }
 
-    async fn what_is_foreign(&self, name: Name, key: Key, named: &str) -> Option<String> {
+    async fn what_is_foreign(
+        &self,
+        name: Name,
+        (key, named): (Key, &str),
+        said: &str,
+    ) -> Option<String> {
         let (kind, ours): (String, _) = (self.ask("TYPE", named, &[]).await?, key.kind());
         if kind != ours && kind != "none" {
             return Some(format!("holds a {kind}, not a {ours}"));
@@ -102,6 +115,9 @@ impl InRedis {
                 Some("holds an entry that is not ours".to_owned())
             }
             (_, Name::MendCopy) => None,
+            (Key::Ledger, _) if said.contains("last possible ID") => {
+                Some("takes no entry after the greatest id".to_owned())
+            }
             (Key::Room, _) => self.foreign_field(named).await,
             (Key::Seq, _) => {
                 let number: Option<String> = self.ask("GET", named, &[]).await?;
@@ -157,7 +173,7 @@ impl InRedis {
 }
 
 fn is_number(value: Option<&str>) -> bool {
-    value.is_some_and(|text| text.parse::<u64>().is_ok())
+    value.is_some_and(|text| whole(text).is_some())
 }
 
 fn says(what: &str, value: Option<&str>) -> String {

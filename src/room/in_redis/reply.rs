@@ -6,6 +6,16 @@ use redis::Value;
 use crate::base::ids::FanId;
 use crate::base::time::Timestamp;
 
+/// Beyond this not every whole number is a number of a script.
+const WHOLE_MAX: i64 = 1 << 53;
+
+/// A number as scripts keep it: digits alone, and below 2^53.
+pub(super) fn whole(text: &str) -> Option<u64> {
+    let are_digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.parse().ok().filter(|_| are_digits);
+    number.filter(|number: &u64| *number < WHOLE_MAX.unsigned_abs())
+}
+
 /// The values of an answer that have not been read yet.
 #[derive(Debug)]
 pub(super) struct Reply(std::vec::IntoIter<Value>);
@@ -47,40 +57,31 @@ impl Reply {
         String::from_utf8(self.bytes()?).context("a string is not UTF-8")
     }
 
-    /// An integer, as such or in digits; none where there is nothing.
-    fn maybe_integer(&mut self) -> anyhow::Result<Option<i64>> {
-        match self.value()? {
-            Value::Int(integer) => Ok(Some(integer)),
-            Value::BulkString(digits) if digits.is_empty() => Ok(None),
-            Value::BulkString(digits) => {
-                let text = String::from_utf8_lossy(&digits);
-                let integer = text
-                    .parse()
-                    .with_context(|| format!("{text} is no number"))?;
-                Ok(Some(integer))
-            }
-            other => bail!("{other:?} is no number"),
-        }
-    }
-
     pub(super) fn number(&mut self) -> anyhow::Result<u64> {
         self.maybe_number()?.context("a number is missing")
     }
 
+    /// A number, as such or in digits; none where there is nothing.
     pub(super) fn maybe_number(&mut self) -> anyhow::Result<Option<u64>> {
-        let integer = self.maybe_integer()?;
-        integer
-            .map(|integer| u64::try_from(integer).context("a number is below 0"))
-            .transpose()
+        match self.value()? {
+            Value::BulkString(digits) if digits.is_empty() => Ok(None),
+            Value::BulkString(digits) => {
+                let text = String::from_utf8_lossy(&digits);
+                let number = whole(&text).with_context(|| format!("{text} is no number"))?;
+                Ok(Some(number))
+            }
+            Value::Int(number @ 0..WHOLE_MAX) => Ok(Some(number.unsigned_abs())),
+            other => bail!("{other:?} is no number"),
+        }
     }
 
     /// A number, or -1 for none.
     pub(super) fn number_or_minus_one(&mut self) -> anyhow::Result<Option<u64>> {
-        match self.maybe_integer()? {
-            Some(-1) => Ok(None),
-            Some(integer) => Ok(Some(u64::try_from(integer)?)),
-            None => bail!("a number is missing"),
+        if self.0.as_slice().first() == Some(&Value::Int(-1)) {
+            self.value()?;
+            return Ok(None);
         }
+        self.number().map(Some)
     }
 
     pub(super) fn time(&mut self) -> anyhow::Result<Timestamp> {
@@ -88,7 +89,8 @@ impl Reply {
     }
 
     pub(super) fn maybe_time(&mut self) -> anyhow::Result<Option<Timestamp>> {
-        Ok(self.maybe_integer()?.map(Timestamp::from_unix_ms))
+        let ms = self.maybe_number()?.map(i64::try_from).transpose()?;
+        Ok(ms.map(Timestamp::from_unix_ms))
     }
 
     /// The field of this name must come, and its value is next.

@@ -93,28 +93,32 @@ impl Name {
     /// The script's text.
     pub const fn text(self) -> &'static str {
         match self {
-            Self::Join => script!("join", "may"),
-            Self::Tick => script!("tick", "enter", "hours", "quota", "next", "may", "ledger"),
-            Self::Claim => script!("claim", "may", "ledger"),
-            Self::Check => script!("check"),
-            Self::Extend => script!("extend", "may", "ledger"),
-            Self::Consume => script!("consume", "may", "ledger"),
-            Self::Leave => script!("leave", "may", "ledger"),
-            Self::Revoke => script!("revoke", "may", "ledger"),
-            Self::Restore => script!("restore", "may", "ledger"),
-            Self::Touch => script!("touch"),
-            Self::Freeze => script!("freeze"),
-            Self::OpenDraw => script!("open_draw", "enter"),
-            Self::Configure => script!("configure", "enter"),
-            Self::Stock => script!("stock", "enter"),
-            Self::RaiseCeiling => script!("raise_ceiling"),
-            Self::MendBegin => script!("mend_begin"),
-            Self::MendCopy => script!("mend_copy", "trim"),
-            Self::MendFold => script!("mend_fold"),
-            Self::MendFinish => script!("mend_finish", "enter"),
-            Self::Board => script!("board"),
-            Self::Ledger => script!("ledger"),
-            Self::Trim => script!("trim", "trim"),
+            Self::Join => script!("join", "whole", "fans", "memory", "may"),
+            Self::Tick => script!(
+                "tick", "whole", "gaps", "enter", "hours", "quota", "next", "may", "ledger"
+            ),
+            Self::Claim => script!("claim", "whole", "fans", "may", "ledger", "claim"),
+            Self::Check => script!("check", "whole", "fans"),
+            Self::Extend => script!("extend", "whole", "fans", "may", "ledger"),
+            Self::Consume => script!("consume", "whole", "fans", "may", "ledger"),
+            Self::Leave => script!("leave", "whole", "fans", "may", "ledger"),
+            Self::Revoke => script!("revoke", "whole", "fans", "may", "ledger"),
+            Self::Restore => script!(
+                "restore", "whole", "fans", "gaps", "memory", "may", "ledger", "claim"
+            ),
+            Self::Touch => script!("touch", "whole"),
+            Self::Freeze => script!("freeze", "whole", "gaps"),
+            Self::OpenDraw => script!("open_draw", "whole", "enter"),
+            Self::Configure => script!("configure", "whole", "enter"),
+            Self::Stock => script!("stock", "whole", "enter"),
+            Self::RaiseCeiling => script!("raise_ceiling", "whole"),
+            Self::MendBegin => script!("mend_begin", "whole", "gaps"),
+            Self::MendCopy => script!("mend_copy", "whole", "trim"),
+            Self::MendFold => script!("mend_fold", "whole"),
+            Self::MendFinish => script!("mend_finish", "whole", "gaps", "enter"),
+            Self::Board => script!("board", "whole"),
+            Self::Ledger => script!("ledger", "whole"),
+            Self::Trim => script!("trim", "whole", "trim"),
         }
     }
 

@@ -49,6 +49,8 @@ pub enum Joined {
     Busy,
     /// As many fans wait as the operator allows.
     Full,
+    /// The store has no memory for anybody new: ask again later. The definition never says it.
+    OutOfMemory,
     /// Nobody may join yet. `opens_in_ms`: until fans may, if the schedule says when.
     Scheduled { opens_in_ms: Option<u64> },
     /// The room takes nobody: sold out, closed or off.
@@ -201,6 +203,9 @@ pub enum Restored {
     /// The number took part in a draw that the asker did not know: read the board, and ask again
     /// with the place.
     Placeless,
+    /// The store has no memory for a fan whom it has lost: ask again later. The definition never says
+    /// it.
+    OutOfMemory,
 }
 
 /// What became of showing up.

@@ -8,7 +8,8 @@ use crate::room::model::command::{Restored, Restoring};
 use crate::room::model::line::{Standing, place_of};
 
 /// One answer a fan, in order. Whom the room knows it answers as a claim would: a pass can be older
-/// than what has happened since.
+/// than what has happened since. But who was given another number meanwhile, for the room had lost
+/// them and they asked without the pass, gets the first one back.
 pub(super) fn restore(room: &mut State, now: Timestamp, restoring: &[Restoring]) -> Vec<Restored> {
     restoring
         .iter()
@@ -24,7 +25,7 @@ fn restore_one(room: &mut State, now: Timestamp, pass: &Restoring) -> Restored {
     if room.generation < pass.generation || room.seq < pass.number {
         return Restored::Ahead;
     }
-    if room.line.standing(pass.fan).is_some() {
+    if !is_first(room, pass) {
         return Restored::Known(claim_one(room, now, pass.fan));
     }
     let place = match place_shown(room, pass) {
@@ -48,6 +49,23 @@ fn restore_one(room: &mut State, now: Timestamp, pass: &Restoring) -> Restored {
     } else {
         room.line.set(pass.fan, Standing::Returned { place });
         Restored::Returned
+    }
+}
+
+/// Whether the number of a pass comes before what the room knows of its fan. Of two numbers that both
+/// took part in a draw nobody may choose.
+fn is_first(room: &State, pass: &Restoring) -> bool {
+    match room.line.standing(pass.fan) {
+        None => true,
+        Some(Standing::Waiting { number }) => {
+            pass.number < number && room.draw_size().is_none_or(|size| size < number.0)
+        }
+        Some(
+            Standing::Called { .. }
+            | Standing::Returned { .. }
+            | Standing::Admitted { .. }
+            | Standing::Ended(_),
+        ) => false,
     }
 }
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use http::StatusCode;
 use redis::Connection;
+use serde_json::Value;
 
-use crate::chaos::site::Site;
+use crate::chaos::site::{Answer, Site};
 use crate::support::need::{Need, on_both};
 use crate::support::redis::Server;
 use crate::support::until;
@@ -273,16 +274,29 @@ async fn a_full_server_takes_nobody_new_and_serves_those_it_has() {
     on_both(is_full).await;
 }
 
+/// The same fan each time.
+async fn join_with_key(site: &Site) -> Answer {
+    let line = format!("POST /v1/shows/{}/join", crate::support::sale::SHOW);
+    let key = [("idempotency-key", "a-key-of-this-very-fan-alone")];
+    site.ask(&line, &key, &Value::Null).await
+}
+
 async fn is_full(need: &Need) {
     let Some(server) = Server::start(need) else {
         return;
     };
     let site = Site::open(&server.url(), &[]).await;
     let mut hand = server.connection();
+    let joined = join_with_key(&site).await;
+    assert_eq!(joined.status, 201, "{joined:?}");
     tell(&mut hand, &[&["CONFIG", "SET", "maxmemory", "1"]]);
     let refused = site.join().await;
     assert_eq!(refused.says(), ("room-unavailable", "out_of_memory"));
     assert_eq!((refused.status, &*refused.retry_after), (503, "1"));
+    // Who has a place is told so.
+    let kept = join_with_key(&site).await;
+    assert_eq!(kept.status, 200, "{kept:?}");
+    assert_eq!(kept.body["number"], joined.body["number"]);
 
     // The gate is open, and readiness stays: another gateway would have the same memory.
     assert_eq!(site.hold().await.status, 201);

@@ -52,6 +52,11 @@ async fn without_redis_it_starts_and_waits() {
     let (status, refused) = gateway.ask(line, &[], &Value::Null).await;
     assert_eq!(status, 503, "{refused}");
     assert_eq!(refused["type"], "urn:catraca:problem:room-unavailable");
+    until("it says why", || async {
+        let (_, refused) = gateway.ask(line, &[], &Value::Null).await;
+        (refused["reason"] == "away").then_some(())
+    })
+    .await;
 
     let settings = ["--maxmemory-policy", "noeviction"];
     let _server = until("the port is free", || async {

@@ -238,7 +238,7 @@ fn who_counts_joins_has_the_commands_and_keys_for_it() {
         let begins = format!("user {user} ");
         let line = users.lines().find(|line| line.starts_with(&begins));
         let may: BTreeSet<&str> = line.unwrap().split(' ').collect();
-        for part in joins_in_redis::TEXT.split("redis.call('").skip(1) {
+        for part in joins_in_redis::TEXT.split("call('").skip(1) {
             let command = part.split('\'').next().unwrap().to_lowercase();
             assert!(
                 may.contains(format!("+{command}").as_str()),
@@ -254,7 +254,7 @@ fn who_counts_joins_has_the_commands_and_keys_for_it() {
 fn every_user_has_the_commands_and_keys_of_their_scripts() {
     let users = std::fs::read_to_string(deployed("users.acl")).unwrap();
     for name in Name::ALL {
-        let parts = name.text().split("redis.call('").skip(1);
+        let parts = name.text().split("call('").skip(1);
         let commands = parts.map(|part| part.split('\'').next().unwrap().to_lowercase());
         let commands: BTreeSet<String> = commands.map(|command| format!("+{command}")).collect();
         for user in [&["catraca"], users_of(name)].concat() {

@@ -57,6 +57,7 @@ mod room_foreign;
 mod room_full;
 mod room_in_redis;
 mod room_memory;
+mod room_wrongs;
 mod rush;
 mod shop;
 mod shop_home;

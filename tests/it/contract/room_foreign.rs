@@ -13,12 +13,12 @@ use catraca::room::model::command::{
     Tick,
 };
 use catraca::room::{Store, StoreError};
-use redis::Connection;
+use redis::{Connection, ToRedisArgs};
 
 use crate::contract::room::show;
+use crate::contract::room_wrongs::wrongs;
 use crate::model::own_clock;
 use crate::model::world::{at, fan, new_room, seed_of, settings, stock, tick};
-use crate::support::foreign::of_every_kind;
 use crate::support::need::{Need, on_both};
 use crate::support::redis::Server;
 
@@ -139,51 +139,15 @@ impl Room {
     }
 
     /// What a key holds makes way where it is of another kind.
-    fn meddle(&mut self, words: &[&str]) {
-        let (name, args) = words.split_first().unwrap();
-        let command = redis::cmd(name).arg(args).take();
+    fn meddle<W: ToRedisArgs>(&mut self, words: &[W]) {
+        let command = redis::Cmd::new().arg(words).take();
         if command.exec(&mut self.hand).is_err() {
-            redis::cmd("DEL").arg(args[0]).exec(&mut self.hand).unwrap();
+            redis::cmd("DEL")
+                .arg(&words[1])
+                .exec(&mut self.hand)
+                .unwrap();
             command.exec(&mut self.hand).unwrap();
         }
-    }
-
-    /// Every way in which one value may be wrong: the key, and what makes it so.
-    fn wrongs(&mut self) -> Vec<(Key, Vec<String>)> {
-        let named = |key: Key| key.of(&show());
-        let room = named(Key::Room);
-        let fields: Vec<String> = redis::cmd("HKEYS")
-            .arg(&room)
-            .query(&mut self.hand)
-            .unwrap();
-        let mut wrongs = Vec::new();
-        let mut wrong = |key: Key, words: &[&str]| {
-            wrongs.push((key, words.iter().map(|word| (*word).to_owned()).collect()));
-        };
-        for field in fields.iter().filter(|field| *field != "replid") {
-            wrong(Key::Room, &["HDEL", &room, field]);
-            if field != "holder" {
-                wrong(Key::Room, &["HSET", &room, field, "something else"]);
-            }
-        }
-        for key in Key::ALL {
-            for (kind, words) in of_every_kind(&named(key)) {
-                if kind != key.kind() {
-                    wrong(key, &words);
-                }
-            }
-        }
-        for (key, words) in [
-            (Key::Room, &["HSET", &room, "rate", "-5"][..]),
-            (Key::Room, &["HSET", &room, "capacity", "-1"]),
-            (Key::Seq, &["DEL", &named(Key::Seq)]),
-            (Key::Seq, &["SET", &named(Key::Seq), "many"]),
-            (Key::Quota, &["HSET", &named(Key::Quota), "soon", "3"]),
-            (Key::Quota, &["HSET", &named(Key::Quota), "199999", "some"]),
-        ] {
-            wrong(key, words);
-        }
-        wrongs
     }
 }
 
@@ -286,25 +250,29 @@ async fn nothing_is_guessed_at(need: &Need) {
         meant.push(room.store.apply(&show(), command).await.unwrap());
     }
     room.restore();
-    let (mut missed, mut found) = (Vec::new(), 0);
-    for (key, words) in room.wrongs() {
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let (mut missed, mut found, whole) = (Vec::new(), 0, room.held());
+    let fields = redis::cmd("HKEYS").arg(Key::Room.of(&show())).take();
+    let fields: Vec<String> = fields.query(&mut room.hand).unwrap();
+    for (key, bytes) in wrongs(&fields) {
+        room.restore();
+        room.meddle(&bytes);
+        let before = room.held();
+        let words = bytes.iter().map(|word| String::from_utf8_lossy(word));
+        let words = words.collect::<Vec<_>>().join(" ");
+        assert!(!words.starts_with("ZADD") || before != whole, "{words}");
         for (command, meant) in commands.iter().zip(&meant) {
             room.restore();
-            room.meddle(&words);
-            let before = room.held();
+            room.meddle(&bytes);
             match room.store.apply(&show(), command).await {
                 Ok(answer) if answer == *meant => {}
-                Ok(answer) => missed.push(format!("{words:?}: a guess: {command:?}: {answer:?}")),
+                Ok(answer) => missed.push(format!("{words}: a guess: {command:?}: {answer:?}")),
                 Err(error) => {
                     found += 1;
                     if !names(&error, key) {
-                        missed.push(format!("{words:?}: {command:?}: {error:?}"));
+                        missed.push(format!("{words}: {command:?}: {error:?}"));
                     }
                     if room.held() != before {
-                        missed.push(format!(
-                            "{words:?}: {command:?} failed and changed something"
-                        ));
+                        missed.push(format!("{words}: {command:?} failed and changed something"));
                     }
                 }
             }
@@ -348,6 +316,17 @@ async fn strangers_are_not_called(need: &Need) {
         );
         assert_eq!(room.held(), before, "{key:?} {score} {member}");
     }
+
+    // Nor is the place of whoever comes next taken for how far the line has come.
+    room.restore();
+    let queue = Key::Queue.of(&show());
+    room.meddle(&["ZREMRANGEBYRANK", &queue, "1", "-1"]);
+    room.meddle(&["ZADD", &queue, "1e300", "sixteen of bytes"]);
+    let before = room.held();
+    let error = room.store.apply(&show(), &Command::Tick(tick(3))).await;
+    let error = error.unwrap_err();
+    assert!(names(&error, Key::Queue), "{error:?}");
+    assert_eq!(room.held(), before);
 
     // Nor is an entry that nobody of ours wrote taken for one: to trim by it would lose another.
     room.restore();

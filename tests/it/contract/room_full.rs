@@ -2,21 +2,20 @@
 
 use catraca::base::ids::{Edition, Generation, Number, Place};
 use catraca::base::time::Timestamp;
-use catraca::room::StoreError;
-use catraca::room::keys::Key;
+use catraca::room::Store;
+use catraca::room::keys::{Key, SHOWS};
 use catraca::room::model::command::{
-    AfterRevoke, Checked, Claimed, Consumed, Extended, Folded, Joined, Left, Mend, Mended, Origin,
-    Restored, Restoring, Revoked, RoomState,
+    AfterRevoke, Checked, Claimed, Command, Consumed, Extended, Folded, Joined, Left, Mend, Mended,
+    Origin, Outcome, Restored, Restoring, Revoked, RoomState,
 };
 
 use crate::contract::room::{joining, show};
 use crate::contract::room_in_redis::Home;
 use crate::model::world::{fan, new_room, settings};
-use crate::support::need::{Need, REDIS, on_both};
+use crate::support::need::{Need, on_both};
 
-#[tokio::test]
-async fn a_full_server_takes_nobody_new_and_serves_those_it_has() {
-    let Some(home) = Home::begin(&REDIS).await else {
+async fn takes_nobody_new(need: &Need) {
+    let Some(home) = Home::begin(need).await else {
         return;
     };
     let rooms = &home.rooms;
@@ -25,13 +24,16 @@ async fn a_full_server_takes_nobody_new_and_serves_those_it_has() {
     }
     home.call(2).await;
     home.meddle(&["CONFIG", "SET", "maxmemory", "1"]);
-    let full = home.join(10).await;
-    assert!(matches!(full, Err(StoreError::Unavailable(_))), "{full:?}");
-    let kept = rooms
-        .join(&show(), joining(9, Origin::Known))
-        .await
-        .unwrap();
-    assert_eq!(kept, Joined::Kept { number: Number(9) });
+    assert_eq!(home.join(10).await.unwrap(), Joined::OutOfMemory);
+    // One who is new harms nobody who asks in the same call.
+    let asked = [9, 11, 11, 1].map(|n| joining(n, Origin::Known));
+    let command = Command::Join {
+        joining: asked.into(),
+    };
+    let kept = |n| Joined::Kept { number: Number(n) };
+    let joined = [kept(9), Joined::OutOfMemory, Joined::OutOfMemory, kept(1)];
+    let told = home.store.apply(&show(), &command).await.unwrap();
+    assert_eq!(told, Outcome::Joined(joined.into()));
 
     assert_eq!(home.call(6).await, 6);
     for n in 1..=4 {
@@ -61,6 +63,11 @@ async fn a_full_server_takes_nobody_new_and_serves_those_it_has() {
         home.join(10).await.unwrap(),
         Joined::New { number: Number(10) }
     );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_server_takes_nobody_new_and_serves_those_it_has() {
+    on_both(takes_nobody_new).await;
 }
 
 /// What begins the second life of the room.
@@ -132,6 +139,7 @@ async fn is_mended(need: &Need) {
     home.call(2).await;
     let until = rooms.board(&show()).await.unwrap().now.plus_ms(60_000);
     home.meddle(&["HSET", &Key::Room.of(&show()), "replid", "0123456789abcdef"]);
+    home.meddle(&["DEL", SHOWS]);
     home.meddle(&["CONFIG", "SET", "maxmemory", "1"]);
     for step in second_life(until) {
         let done = rooms.mend(&show(), step).await.unwrap();
@@ -161,9 +169,30 @@ async fn is_mended(need: &Need) {
         fan: fan(77),
         ..pass(5)
     };
-    let refused = rooms.restore(&show(), forgotten).await.unwrap_err();
-    assert!(matches!(refused, StoreError::Unavailable(_)), "{refused:?}");
+    let refused = rooms.restore(&show(), forgotten).await.unwrap();
+    assert_eq!(refused, Restored::OutOfMemory);
     assert_eq!(home.call(3).await, 3);
+    // And the others who ask in the same call come back, or in.
+    let command = Command::Restore {
+        restoring: vec![forgotten, pass(5), pass(9)],
+    };
+    let told = home.store.apply(&show(), &command).await.unwrap();
+    let Outcome::Restored(told) = told else {
+        panic!("{told:?}");
+    };
+    assert_eq!(told[0], Restored::OutOfMemory);
+    let is_first = matches!(
+        told[1],
+        Restored::Known(Claimed::Admitted { first: true, .. })
+    );
+    assert!(is_first, "{told:?}");
+    let waits = Claimed::Waiting { number: Number(9) };
+    assert_eq!(told[2], Restored::Known(waits));
+    // The list of shows was lost as well. There was no memory for it; now there is.
+    assert!(rooms.shows().await.unwrap().is_empty());
+    home.meddle(&["CONFIG", "SET", "maxmemory", "0"]);
+    rooms.ledger(&show(), 1).await.unwrap();
+    assert_eq!(rooms.shows().await.unwrap(), [show()]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -21,18 +21,23 @@ use crate::support::redis::Server;
 /// A server of its own and an open room in it.
 pub(super) struct Home {
     pub(super) server: Server,
+    pub(super) store: Arc<InRedis>,
     pub(super) rooms: Rooms,
 }
 
 impl Home {
     pub(super) async fn begin(need: &Need) -> Option<Self> {
         let server = Server::start(need)?;
-        let store = InRedis::connect(&server.url()).await.unwrap();
-        let rooms = Rooms::new(Arc::new(store));
+        let store = Arc::new(InRedis::connect(&server.url()).await.unwrap());
+        let rooms = Rooms::new(Arc::clone(&store) as Arc<dyn Store>);
         for step in new_room(settings(), RoomState::Open) {
             assert_eq!(rooms.mend(&show(), step).await.unwrap(), Mended::Done);
         }
-        Some(Self { server, rooms })
+        Some(Self {
+            server,
+            store,
+            rooms,
+        })
     }
 
     pub(super) async fn join(&self, n: u64) -> Result<Joined, StoreError> {
@@ -319,7 +324,7 @@ async fn a_server_that_is_gone_is_said_to_be_away() {
         return;
     };
     home.join(1).await.unwrap();
-    let Home { server, rooms } = home;
+    let Home { server, rooms, .. } = home;
     drop(server);
     let answer = rooms.join(&show(), joining(2, Origin::Minted)).await;
     assert!(

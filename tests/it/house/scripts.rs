@@ -88,7 +88,7 @@ fn check(path: &str, text: &str, rest: &Rest<'_>) -> Findings {
     let in_loops = text.contains("KEYS[k]")
         || text.contains("KEYS[key")
         || text.contains("KEYS[({")
-        || text.contains("KEYS[put");
+        || text.contains("unpack(KEYS");
     if used.unwrap_or(0) != named && !in_loops || named < used.unwrap_or(0) {
         find(3, format!("names {named} keys and uses {used:?}"));
     }

@@ -109,6 +109,8 @@ pub(crate) enum Lasting {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Pass {
     Good,
+    /// Of the number that the fan had before a loss.
+    First,
     OfAnotherEdition,
     OfAnotherGeneration,
     OfNoNumber,
@@ -123,7 +125,7 @@ impl Pass {
     /// A good pass, with that wrong about it. `n` is any number.
     pub(crate) fn of(self, good: Restoring, n: u64) -> Restoring {
         match self {
-            Pass::Good => good,
+            Pass::Good | Pass::First => good,
             Pass::OfAnotherEdition => Restoring {
                 edition: Edition(good.edition.0 + 1),
                 ..good
@@ -213,6 +215,7 @@ fn state() -> impl Strategy<Value = RoomState> {
 pub(crate) fn pass() -> impl Strategy<Value = (u64, Pass)> {
     let pass = prop_oneof![
         9 => Just(Pass::Good),
+        3 => Just(Pass::First),
         1 => Just(Pass::OfAnotherEdition),
         1 => Just(Pass::OfAnotherGeneration),
         1 => Just(Pass::OfNoNumber),

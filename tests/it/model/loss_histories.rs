@@ -113,7 +113,8 @@ impl Told {
             Restored::Known(Claimed::Unknown)
             | Restored::Void
             | Restored::Ahead
-            | Restored::Placeless => {
+            | Restored::Placeless
+            | Restored::OutOfMemory => {
                 prop_assert!(false, "fan {} was refused: {:?}", n, answer);
             }
         }

@@ -233,6 +233,39 @@ fn the_same_fan_twice_in_a_batch_gets_one_place() {
     assert_eq!((board.waiting, board.gaps[0].restored), (1, 0));
 }
 
+/// A fan asked again for a number, without the pass of the first, after the room had lost them.
+#[test]
+fn of_two_numbers_the_first_counts() {
+    let (mut world, mut sql) = lost(|_| {});
+    mend(&mut world, &mut sql, 5_000);
+    let Joined::New { number: second } = world.join(2) else {
+        panic!("the room knows nobody");
+    };
+    assert!(Number(7) < second);
+    assert_eq!(world.restore(2, 2), Restored::Waiting);
+    let first = Claimed::Waiting { number: Number(2) };
+    assert_eq!(world.claim(2), first);
+    // Whichever is shown from now on, there is one place, and it is the first.
+    assert_eq!(world.restore(2, second.0), Restored::Known(first));
+    assert_eq!(world.restore(2, 2), Restored::Known(first));
+    assert_eq!(world.board().waiting, 1);
+
+    // Serving has passed the first: they are next.
+    let Joined::New { number: second } = world.join(3) else {
+        panic!("the room knows nobody");
+    };
+    world.wait(5_000);
+    assert_eq!(world.tick(1).count, 1);
+    let serving = world.board().serving;
+    assert!(
+        Place(3) <= serving && serving < Place(second.0),
+        "{serving}"
+    );
+    assert_eq!(world.restore(3, 3), Restored::Returned);
+    let next = Claimed::Returned { place: Place(3) };
+    assert_eq!(world.claim(3), next);
+}
+
 #[test]
 fn nobody_is_called_until_they_had_time_to_come_back() {
     let (mut world, mut sql) = lost(|_| {});

@@ -39,6 +39,8 @@ pub(crate) struct Twins<'a> {
     pub(crate) generation: u64,
     /// The passes of this edition: the last number of each fan.
     pub(super) numbers: BTreeMap<FanId, Number>,
+    /// The first number of each fan, where a loss let them join again.
+    pub(super) firsts: BTreeMap<FanId, Number>,
     pub(super) minted: u64,
     /// The draw of this edition as SQL has it, and its table once it is open.
     pub(super) draw: Option<Draw>,
@@ -72,6 +74,7 @@ impl<'a> Twins<'a> {
             edition: 1,
             generation: 0,
             numbers: BTreeMap::new(),
+            firsts: BTreeMap::new(),
             minted: 100,
             draw: None,
             table: None,
@@ -97,6 +100,7 @@ impl<'a> Twins<'a> {
             for (joining, answer) in joining.iter().zip(answers) {
                 if let Joined::New { number } = answer {
                     self.numbers.insert(joining.fan, *number);
+                    self.firsts.entry(joining.fan).or_insert(*number);
                 }
             }
         }
@@ -113,8 +117,13 @@ impl<'a> Twins<'a> {
 
     /// What the draw gave the fan's number, if the fan took part.
     pub(super) fn drawn_place(&self, fan: FanId) -> Option<Place> {
-        let (table, number) = (self.table.as_ref()?, self.numbers.get(&fan)?);
-        (number.0 <= table.size()).then(|| table.place(*number))
+        self.place_of(*self.numbers.get(&fan)?)
+    }
+
+    /// What the draw gave this number, if it took part.
+    pub(super) fn place_of(&self, number: Number) -> Option<Place> {
+        let table = self.table.as_ref()?;
+        (number.0 <= table.size()).then(|| table.place(number))
     }
 
     /// A seed of this edition's; wrong: another.

@@ -40,12 +40,17 @@ impl Twins<'_> {
         n: u64,
     ) -> Command {
         let show = |((fan, pass), n): ((FanId, Pass), u64)| {
+            let numbers = match pass {
+                Pass::First => &self.firsts,
+                _ => &self.numbers,
+            };
+            let number = *numbers.get(&fan)?;
             let good = Restoring {
                 fan,
-                number: *self.numbers.get(&fan)?,
+                number,
                 edition: Edition(self.edition),
                 generation: Generation(self.generation),
-                place: self.drawn_place(fan),
+                place: self.place_of(number),
             };
             Some(pass.of(good, n))
         };
@@ -65,6 +70,7 @@ impl Twins<'_> {
         if 0 < editions {
             self.edition += editions;
             self.numbers.clear();
+            self.firsts.clear();
             (self.draw, self.table) = (None, None);
         }
         self.begin(mended)

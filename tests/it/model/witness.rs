@@ -64,6 +64,7 @@ impl Witness {
             | Joined::Gone(_)
             | Joined::Busy
             | Joined::Full
+            | Joined::OutOfMemory
             | Joined::Scheduled { .. }
             | Joined::Refused(_) => {}
         }

@@ -8,6 +8,6 @@ pub(crate) fn of_every_kind(key: &str) -> [(&'static str, Vec<&str>); 6] {
         ("set", vec!["SADD", key, "1"]),
         ("zset", vec!["ZADD", key, "1", "1"]),
         ("hash", vec!["HSET", key, "1", "1"]),
-        ("stream", vec!["XADD", key, "*", "1", "1"]),
+        ("stream", vec!["XADD", key, "1-1", "1", "1"]),
     ]
 }

@@ -197,6 +197,8 @@ mod tests {
         let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lua");
         let read = |name: &str| fs::read_to_string(lua.join(name)).unwrap();
         let sent = script(&lua.join("room/join.lua")).unwrap();
-        assert_eq!(sent, read("part/may.lua") + &read("room/join.lua"));
+        let parts =
+            ["whole", "fans", "memory", "may"].map(|part| read(&format!("part/{part}.lua")));
+        assert_eq!(sent, parts.concat() + &read("room/join.lua"));
     }
 }
