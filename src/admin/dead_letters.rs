@@ -14,7 +14,7 @@ use crate::base::time::Timestamp;
 use crate::http::extract::{Path, Query};
 use crate::http::problem::Problem;
 use crate::log::inbox::{DeadLetter, Inbox};
-use crate::log::{ApplyError, Consumer, LogError};
+use crate::log::{ANOTHERS_ID, ApplyError, Consumer, LogError};
 
 /// What was set aside, and those who may try it again.
 #[derive(Debug, Clone)]
@@ -59,8 +59,11 @@ impl DeadLetters {
         let Some(consumer) = consumers.find(|consumer| consumer.group() == group) else {
             return Ok(Replayed::Unknown);
         };
-        let handled = self.inbox.is_handled(group, &delivery.event_id).await?;
-        if handled || letter.replayed_at.is_some() {
+        let handled = self.inbox.handled(group, &delivery.event_id).await?;
+        if handled.as_ref().is_some_and(|known| !delivery.is(known)) {
+            return Ok(Replayed::Failed(ANOTHERS_ID.to_owned()));
+        }
+        if handled.is_some() || letter.replayed_at.is_some() {
             self.inbox.replayed(id).await?;
             return Ok(Replayed::Before);
         }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use crate::analytics::GROUP;
 use crate::analytics::store::{Kind, Sale, Store};
 use crate::analytics::window::Arrival;
-use crate::event::{Event, JoinsCounted, codec};
+use crate::event::{Event, JoinsCounted};
 use crate::log::patience::Failure;
 use crate::log::{ApplyError, Consumer, Delivery};
 use crate::telemetry::metrics;
@@ -62,8 +62,7 @@ enum Fact {
 }
 
 fn fact(delivery: &Delivery) -> Result<Fact, Failure> {
-    let envelope = codec::from_json(&delivery.payload, delivery.version, None)
-        .map_err(|error| Failure::Permanent(error.to_string()))?;
+    let envelope = delivery.read()?;
     let (kind, order) = match envelope.event {
         Event::OrderConfirmed(order) => (Kind::Sold, order),
         Event::OrderRefunded(order) => (Kind::Refunded, order),

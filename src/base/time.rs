@@ -59,6 +59,12 @@ impl Timestamp {
     pub fn minus_ms(self, ms: u64) -> Self {
         Self(self.0.saturating_sub(i64::try_from(ms).unwrap_or(i64::MAX)))
     }
+
+    /// Whether this instant is still to come at `now`, and no further away than anybody waits for it. Where the clock
+    /// was put back, whoever waited until it is as late again would do nothing for as long.
+    pub fn is_to_come(self, now: Self, within_ms: u64) -> bool {
+        now < self && self <= now.plus_ms(within_ms)
+    }
 }
 
 impl Add<Duration> for Timestamp {

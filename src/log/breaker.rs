@@ -30,7 +30,7 @@ impl Breaker {
     pub fn verdict(&self, now: Timestamp) -> Verdict {
         match self.open_until {
             None => Verdict::Closed,
-            Some(until) if now < until => Verdict::Open(until),
+            Some(until) if until.is_to_come(now, BREAKER_OPEN_MS) => Verdict::Open(until),
             Some(_) => Verdict::Probe,
         }
     }

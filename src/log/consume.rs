@@ -24,7 +24,7 @@ use crate::log::breaker::{Breaker, Verdict};
 use crate::log::inbox::{Because, Inbox, Retry};
 use crate::log::patience::{self, Failure, Next};
 use crate::log::rounds::{self, LOOK_EVERY_MS, MEASURE_EVERY_MS, Rounds};
-use crate::log::{ApplyError, Consumer, Delivery, LogError, Subscriber};
+use crate::log::{ANOTHERS_ID, ApplyError, Consumer, Delivery, LogError, Subscriber};
 use crate::telemetry::metrics;
 use crate::telemetry::traces::{Side, Span};
 
@@ -137,7 +137,7 @@ impl<C: Consumer> Consuming<C> {
 
     async fn measure(&mut self) -> Result<(), LogError> {
         let (group, now) = (self.consumer.group(), self.clock.now());
-        if now < self.measure_at {
+        if self.measure_at.is_to_come(now, MEASURE_EVERY_MS) {
             return Ok(());
         }
         let behind = rounds::measure(group, &*self.log, &*self.inbox).await?;
@@ -168,6 +168,7 @@ impl<C: Consumer> Consuming<C> {
     ) -> Result<Visit, LogError> {
         let now = self.clock.now();
         if let Some(retry) = self.slot(partition)
+            && retry.since <= now // or the clock was put back
             && now < retry.next_at
         {
             return Ok(Visit::Waits(retry.next_at));
@@ -186,15 +187,18 @@ impl<C: Consumer> Consuming<C> {
             if self.stop.is_cancelled() {
                 break;
             }
-            if !self.consumer.concerns(&delivery)
-                || self.inbox.is_handled(group, &delivery.event_id).await?
-            {
+            let concerns = self.consumer.concerns(&delivery);
+            let known = match concerns {
+                true => self.inbox.handled(group, &delivery.event_id).await?,
+                false => None,
+            };
+            if !concerns || known.as_ref().is_some_and(|known| delivery.is(known)) {
                 metrics::delivery(group, "passed");
                 step.passed += 1;
                 through = Some((partition, delivery.offset));
                 continue;
             }
-            match self.attempt(&delivery, step).await? {
+            match self.attempt((&delivery, known), step).await? {
                 // Whatever was committed for this delivery covers those that were passed over.
                 None => through = None,
                 Some(until) => {
@@ -207,10 +211,11 @@ impl<C: Consumer> Consuming<C> {
         Ok(ended)
     }
 
-    /// Hands one delivery over. Answers until when its partition waits, if it was not settled.
+    /// Hands one delivery over, unless the group knows another event by its id. Answers until when its partition
+    /// waits, if it was not settled.
     async fn attempt(
         &mut self,
-        delivery: &Delivery,
+        (delivery, known): (&Delivery, Option<(String, u64)>),
         step: &mut Step,
     ) -> Result<Option<Timestamp>, LogError> {
         let aside = &mut self.asides[usize::from(delivery.partition)];
@@ -224,7 +229,10 @@ impl<C: Consumer> Consuming<C> {
         let mut span = Span::of_event(Side::Handles, group, delivery.trace.as_deref(), now);
         span.tell("event.id", &delivery.event_id);
         span.tell("event.type", &delivery.kind);
-        let applied = self.consumer.apply(delivery).await;
+        let applied = match known {
+            None => self.consumer.apply(delivery).await,
+            Some(_) => Err(Failure::Permanent(ANOTHERS_ID.to_owned()).into()),
+        };
         match &applied {
             Ok(()) => {}
             Err(ApplyError::Failed(failure)) => span.failed(failure),

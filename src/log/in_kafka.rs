@@ -156,6 +156,17 @@ impl InKafka {
         Ok(found)
     }
 
+    /// Keeps in which partitions the topic was made anew: it ends before what was marked already when it was asked.
+    async fn renew(&self, stands: &Stands) -> Result<(), LogError> {
+        let marked = self.inbox.marked().await?;
+        let mut ends = self.kafka.ends().await?;
+        let of = |places: &BTreeMap<u16, u64>, partition: &u16| {
+            places.get(partition).copied().unwrap_or_default()
+        };
+        ends.retain(|partition, end| of(&stands.begins, partition) + *end < of(&marked, partition));
+        self.inbox.renew(stands, &ends).await
+    }
+
     /// What a fault says about the topic, as far as this process can do something about it.
     async fn learn(
         &self,
@@ -164,7 +175,7 @@ impl InKafka {
         fault: &KafkaFault,
     ) -> Result<(), LogError> {
         match fault {
-            KafkaFault::Gone { .. } => self.inbox.renew(stands, &self.kafka.ends().await?).await,
+            KafkaFault::Gone { .. } => self.renew(stands).await,
             // A member looks for a topic again after minutes.
             KafkaFault::NoTopic(_) => {
                 self.leave(group);
@@ -217,7 +228,20 @@ impl Subscriber for InKafka {
     }
 
     async fn lag(&self, group: &str) -> Result<Vec<Lag>, LogError> {
-        self.marks.lag(group).await
+        let lag = self.marks.lag(group).await?;
+        let stands = self.inbox.stands(group).await?;
+        // Whoever stands at the beginning of a topic hears of no fault where it was made anew and has nothing yet.
+        let is_at_its_beginning = |lag: &Lag| {
+            let of = |places: &BTreeMap<u16, u64>| places.get(&lag.partition).copied();
+            0 < lag.records && of(&stands.next) <= of(&stands.begins).or(Some(0))
+        };
+        if lag.iter().any(is_at_its_beginning)
+            && let Err(error) = self.renew(&stands).await
+        {
+            let error = anyhow::Error::from(error);
+            tracing::debug!(group, "whether the topic is new is not known: {error:#}");
+        }
+        Ok(lag)
     }
 
     async fn set_aside(

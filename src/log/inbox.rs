@@ -24,16 +24,21 @@ pub trait Inbox: Send + Sync + Debug {
     /// The same, and where the topic of Kafka begins.
     async fn stands(&self, group: &str) -> Result<Stands, LogError>;
 
-    /// Keeps that the topic was made anew in those of these partitions in which it ends before what is marked
-    /// of it: by partition, how many records it has. `stands` is what was known before it was asked.
+    /// By partition, the place behind the last mark.
+    async fn marked(&self) -> Result<BTreeMap<u16, u64>, LogError>;
+
+    /// Keeps that the topic was made anew in these partitions, in which it ends before what is marked of it: by
+    /// partition, how many records it has. `stands` and what is marked were known before it was asked: meanwhile
+    /// a relay may mark what is behind that end.
     async fn renew(&self, stands: &Stands, ends: &BTreeMap<u16, u64>) -> Result<(), LogError>;
 
     /// Moves the group back to the beginning of the log, unless it runs. What it has handled stays
     /// known, so that it passes over all of it.
     async fn rewind(&self, group: &str, run: Run) -> Result<Rewound, LogError>;
 
-    /// Whether the group has handled the event.
-    async fn is_handled(&self, group: &str, event_id: &str) -> Result<bool, LogError>;
+    /// What the group has handled under this event id: its key and version.
+    async fn handled(&self, group: &str, event_id: &str)
+    -> Result<Option<(String, u64)>, LogError>;
 
     /// The highest version of a key that the group has handled.
     async fn newest(&self, group: &str, key: &str) -> Result<Option<u64>, LogError>;

@@ -18,7 +18,7 @@ use crate::base::time::{Clock, Timestamp};
 use crate::driver::postgres::Postgres;
 use crate::log::inbox::{Because, DeadLetter, Inbox, Retry, Rewound, Run, Stands};
 use crate::log::name_in_postgres::claim;
-use crate::log::topic_in_postgres::{begins, is_anew};
+use crate::log::topic_in_postgres::{begins, is_anew, marked};
 use crate::log::{Delivery, LogError, LogName, in_sql};
 
 /// The inboxes in one database.
@@ -190,6 +190,10 @@ impl Inbox for InPostgres {
         in_sql::log_stands(&rows)
     }
 
+    async fn marked(&self) -> Result<BTreeMap<u16, u64>, LogError> {
+        Ok(marked(&mut *self.db.connection().await?).await?)
+    }
+
     async fn renew(&self, stands: &Stands, ends: &BTreeMap<u16, u64>) -> Result<(), LogError> {
         if !self.log.may_begin() {
             return Ok(()); // nobody marks what Debezium sends
@@ -223,15 +227,19 @@ impl Inbox for InPostgres {
             .await
     }
 
-    async fn is_handled(&self, group: &str, event_id: &str) -> Result<bool, LogError> {
-        let row: Option<i64> = sqlx::query_scalar(
-            "select at_ms from processed_events where consumer = $1 and event_id = $2",
+    async fn handled(
+        &self,
+        group: &str,
+        event_id: &str,
+    ) -> Result<Option<(String, u64)>, LogError> {
+        let row: Option<(String, i64)> = sqlx::query_as(
+            "select key, version from processed_events where consumer = $1 and event_id = $2",
         )
         .bind(group)
         .bind(event_id)
         .fetch_optional(&mut *self.db.connection().await?)
         .await?;
-        Ok(row.is_some())
+        Ok(row.map(|(key, version)| (key, version.cast_unsigned())))
     }
 
     async fn newest(&self, group: &str, key: &str) -> Result<Option<u64>, LogError> {

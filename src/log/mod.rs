@@ -35,6 +35,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 
 use crate::base::time::Timestamp;
+use crate::event::{Envelope, codec};
 use crate::log::inbox::Because;
 use crate::log::patience::Failure;
 
@@ -59,6 +60,30 @@ pub struct Delivery {
     pub trace: Option<String>,
     /// When it became true.
     pub at: Timestamp,
+}
+
+/// Why a delivery fails whose id a group has handled as another event's.
+pub const ANOTHERS_ID: &str = "its id is that of another event, which was handled";
+
+impl Delivery {
+    /// The event.
+    ///
+    /// # Errors
+    /// A permanent [`Failure`] where the payload is none that this build reads, or another's.
+    pub fn read(&self) -> Result<Envelope, Failure> {
+        let read = codec::from_json(&self.payload, self.version, self.trace.clone());
+        let envelope = read.map_err(|error| Failure::Permanent(error.to_string()))?;
+        if envelope.id.to_string() != self.event_id {
+            let reason = "the payload is of another event than its delivery";
+            return Err(Failure::Permanent(reason.to_owned()));
+        }
+        Ok(envelope)
+    }
+
+    /// Whether it is the event of this key and version.
+    pub fn is(&self, (key, version): &(String, u64)) -> bool {
+        self.key == *key && self.version == *version
+    }
 }
 
 /// How far a group is behind in a partition.

@@ -4,8 +4,11 @@
 //! its first record then has the place behind all that there were. What had a place before stays in the outbox until
 //! every group is past it, and is read there.
 
+use std::collections::BTreeMap;
+
 use sqlx::SqliteConnection;
 
+use crate::base::limits::PARTITIONS;
 use crate::telemetry::metrics;
 
 /// The place of the first record of the topic. Asked inside the transaction that depends on it.
@@ -21,6 +24,18 @@ pub async fn begins(conn: &mut SqliteConnection, partition: u16) -> Result<u64, 
     Ok(begins.unwrap_or_default().cast_unsigned())
 }
 
+/// By partition, the place behind the last mark.
+///
+/// # Errors
+/// The database's own.
+pub async fn marked(conn: &mut SqliteConnection) -> Result<BTreeMap<u16, u64>, sqlx::Error> {
+    let mut marked = BTreeMap::new();
+    for partition in 0..PARTITIONS {
+        marked.insert(partition, next(conn, partition).await?);
+    }
+    Ok(marked)
+}
+
 /// Whether a topic that begins there cannot be the one that the marks are of, for it has nothing at or behind this
 /// offset, or gives that offset to what is new. If so, another begins from now on.
 ///
@@ -31,13 +46,8 @@ pub async fn is_anew(
     partition: u16,
     (begins, offset): (u64, u64),
 ) -> Result<bool, sqlx::Error> {
-    let next: i64 = sqlx::query_scalar(
-        "select coalesce(max(\"offset\") + 1, 0) from outbox_log where partition = ?1",
-    )
-    .bind(partition)
-    .fetch_one(&mut *conn)
-    .await?;
-    if next.cast_unsigned() <= begins + offset {
+    let next = next(conn, partition).await?;
+    if next <= begins + offset {
         return Ok(false);
     }
     // No group is ahead of it, not even one that has read what was sent and never marked.
@@ -47,7 +57,7 @@ pub async fn is_anew(
          where partition = ?1 returning begins",
     )
     .bind(partition)
-    .bind(next)
+    .bind(next.cast_signed())
     .fetch_one(conn)
     .await?;
     metrics::topic_anew();
@@ -58,4 +68,15 @@ pub async fn is_anew(
          outbox; whoever else had not read them has lost them"
     );
     Ok(true)
+}
+
+/// The place behind the last mark of a partition.
+async fn next(conn: &mut SqliteConnection, partition: u16) -> Result<u64, sqlx::Error> {
+    let next: i64 = sqlx::query_scalar(
+        "select coalesce(max(\"offset\") + 1, 0) from outbox_log where partition = ?1",
+    )
+    .bind(partition)
+    .fetch_one(conn)
+    .await?;
+    Ok(next.cast_unsigned())
 }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::event::codec;
 use crate::log::patience::Failure;
 use crate::log::{ApplyError, Consumer, Delivery};
 use crate::notify::compose::{GROUP, compose, concerns};
@@ -32,9 +31,7 @@ impl Notifier {
 
     /// Composes and sends the message of a delivery.
     async fn tell(&self, delivery: &Delivery) -> Result<Sent, Failure> {
-        let trace = delivery.trace.clone();
-        let envelope = codec::from_json(&delivery.payload, delivery.version, trace)
-            .map_err(|error| Failure::Permanent(error.to_string()))?;
+        let envelope = delivery.read()?;
         let Some((order, message)) = compose(&envelope) else {
             let reason = "the payload is of another type than its delivery";
             return Err(Failure::Permanent(reason.to_owned()));

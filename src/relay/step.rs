@@ -19,6 +19,8 @@ use crate::relay::store::{Published, Store, StoreError};
 use crate::telemetry::metrics;
 use crate::telemetry::traces::{Side, Span};
 
+/// How often leases are taken and renewed.
+const RENEW_EVERY_MS: u64 = RELAY_LEASE_TTL_MS / 3;
 /// How often old rows are looked for, and floors raised that nothing else raises. Rows above them stay.
 const TIDY_EVERY_MS: u64 = 5_000;
 /// How far the floor of an idle partition may lag behind meanwhile before it is worth a write.
@@ -94,7 +96,7 @@ impl Relay {
         self.hold().await?;
         let mut step = Step::default();
         let mut batches = Vec::new();
-        let tidies = self.tidy_at <= self.clock.now();
+        let tidies = !self.tidy_at.is_to_come(self.clock.now(), TIDY_EVERY_MS);
         for lease in &self.leases {
             let page = self.store.unsent(lease.partition, RELAY_BATCH_MAX).await?;
             let full = page.rows.len() == RELAY_BATCH_MAX;
@@ -144,11 +146,11 @@ impl Relay {
         let now = self.clock.now();
         // A lease that ran out is gone, also where the clock jumped and renewing is not yet due.
         let lapsed = self.leases.iter().any(|lease| lease.until <= now);
-        if now < self.renew_at && !lapsed {
+        if self.renew_at.is_to_come(now, RENEW_EVERY_MS) && !lapsed {
             return Ok(());
         }
         self.leases = self.store.lease(&self.holder, RELAY_LEASE_TTL_MS).await?;
-        self.renew_at = now.plus_ms(RELAY_LEASE_TTL_MS / 3);
+        self.renew_at = now.plus_ms(RENEW_EVERY_MS);
         Ok(())
     }
 

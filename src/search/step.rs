@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::event::{Event, codec};
+use crate::event::Event;
 use crate::log::patience::Failure;
 use crate::log::{ApplyError, Consumer, Delivery};
 use crate::search::GROUP;
@@ -40,8 +40,7 @@ impl Consumer for Lister {
 }
 
 fn said(delivery: &Delivery) -> Result<Said, Failure> {
-    let envelope = codec::from_json(&delivery.payload, delivery.version, None)
-        .map_err(|error| Failure::Permanent(error.to_string()))?;
+    let envelope = delivery.read()?;
     let at = envelope.at;
     match envelope.event {
         Event::StockChanged(stock) => Ok(Said {

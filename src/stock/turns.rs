@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use crate::base::ids::{FanId, ShowId};
 use crate::base::limits::HOLD_GRACE_LOGGED_MS;
 use crate::base::time::{Clock, Timestamp};
-use crate::event::{Event, HoldPlaced, Order, codec};
+use crate::event::{Event, HoldPlaced, Order};
 use crate::log::inbox::Inbox;
 use crate::log::patience::Failure;
 use crate::log::{ApplyError, Consumer, Delivery};
@@ -107,8 +107,7 @@ impl Consumer for Turns {
     }
 
     async fn apply(&self, delivery: &Delivery) -> Result<(), ApplyError> {
-        let envelope = codec::from_json(&delivery.payload, delivery.version, None)
-            .map_err(|error| permanent(&error.to_string()))?;
+        let envelope = delivery.read()?;
         match &envelope.event {
             Event::OrderConfirmed(order) => self.use_up(order).await?,
             Event::HoldPlaced(hold) => self.prolong(hold).await?,

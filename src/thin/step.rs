@@ -91,7 +91,7 @@ impl Thinner {
 
     async fn measure(&mut self) -> Result<(), LogError> {
         let now = self.clock.now();
-        if now < self.measure_at {
+        if self.measure_at.is_to_come(now, MEASURE_EVERY_MS) {
             return Ok(());
         }
         let behind = rounds::measure(GROUP, &*self.log, &*self.inbox).await?;

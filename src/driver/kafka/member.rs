@@ -176,6 +176,10 @@ impl Member {
         let Some(known) = known.filter(|known| known.next <= record.offset) else {
             return Ok(()); // it was taken from us meanwhile, or has come before
         };
+        if known.next == 0 && 0 < record.offset {
+            let (group, offset) = (&self.group, record.offset);
+            tracing::error!(group, partition, offset, "what was before is gone unread");
+        }
         known.next = record.offset + 1;
         known.held.push_back(record);
         if HELD_RECORDS_MAX <= known.held.len() && !known.is_paused {
@@ -232,16 +236,15 @@ impl Member {
                 KafkaFault::NoTopic(self.topic.clone())
             }
             Some(RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange) => {
-                // Which partition it is the library says in words only: the first that is held up.
-                let behind = self
-                    .partitions
-                    .iter()
-                    .find(|(_, known)| known.held.is_empty());
+                // Which partition it is the library says in words only: the first that is held up and was read.
+                let stands = |partition: &u16| standing.get(partition).copied().unwrap_or_default();
+                let mut known = self.partitions.iter();
+                let behind = known.find(|(at, known)| known.held.is_empty() && 0 < stands(at));
                 let partition = behind.map_or(0, |(number, _)| *number);
                 KafkaFault::Gone {
                     group: self.group.clone(),
                     partition,
-                    offset: standing.get(&partition).copied().unwrap_or_default(),
+                    offset: stands(&partition),
                 }
             }
             Some(_) | None => self.consumer.context().heard.fault(error),
@@ -256,10 +259,8 @@ fn read(message: &BorrowedMessage<'_>) -> (u16, Held) {
         payload: message.payload().unwrap_or_default().to_owned(),
         headers: message.headers().map(named).unwrap_or_default(),
     };
-    (
-        u16::try_from(message.partition()).unwrap_or(PARTITIONS),
-        held,
-    )
+    let partition = u16::try_from(message.partition()).unwrap_or(PARTITIONS);
+    (partition, held)
 }
 
 /// Headers by name, those without a value left out.
@@ -319,14 +320,12 @@ impl Given {
             state.partitions.insert(number, stands);
         }
         let partitions: Vec<&u16> = state.partitions.keys().collect();
-        metrics::group_partitions(&self.group, partitions.len());
+        let group = &self.group;
+        metrics::group_partitions(group, partitions.len());
         if partitions.is_empty() {
-            tracing::info!(
-                group = self.group,
-                "idle: other members have all partitions"
-            );
+            tracing::info!(group, "idle: other members have all partitions");
         } else {
-            tracing::info!(group = self.group, ?partitions, "reads partitions");
+            tracing::info!(group, ?partitions, "reads partitions");
         }
         consumer.assign(&begins)
     }

@@ -113,12 +113,20 @@ impl Inbox for Blank {
         self.inner.stands(group).await
     }
 
+    async fn marked(&self) -> Result<BTreeMap<u16, u64>, LogError> {
+        self.inner.marked().await
+    }
+
     async fn renew(&self, stands: &Stands, ends: &BTreeMap<u16, u64>) -> Result<(), LogError> {
         self.inner.renew(stands, ends).await
     }
 
-    async fn is_handled(&self, _group: &str, _event_id: &str) -> Result<bool, LogError> {
-        Ok(false)
+    async fn handled(
+        &self,
+        _group: &str,
+        _event_id: &str,
+    ) -> Result<Option<(String, u64)>, LogError> {
+        Ok(None)
     }
 
     async fn register(&self, group: &str) -> Result<(), LogError> {

@@ -30,7 +30,7 @@ use crate::support::need::{JAVA, KAFKA};
 /// How long the broker may take to answer for the first time.
 const START_MAX: Duration = Duration::from_secs(90);
 /// How long it may take to answer a question.
-const ANSWER_MAX: Duration = Duration::from_secs(20);
+pub(crate) const ANSWER_MAX: Duration = Duration::from_secs(20);
 /// Ports to try: between finding one free and using it, somebody else may take it.
 const STARTS_MAX: u32 = 5;
 /// Starts the broker and kills it as its input says, and at its end kills it for good and removes its
