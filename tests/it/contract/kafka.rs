@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use catraca::app::alone::Role;
 use catraca::app::database::Database;
@@ -268,10 +269,15 @@ async fn of_three_relays_one_is_killed_and_nothing_is_lost_or_turned_around() {
     desk.db.close().await;
 }
 
-/// A broker that does not answer costs orders nothing; what they wrote meanwhile is sent when it is back.
+/// Sessions of the database, beside one's own, that hold back what others may clean up.
+const OPEN: &str = "select count(*) from pg_stat_activity where datname = current_database()
+    and pid <> pg_backend_pid() and (state like 'idle in transaction%' or backend_xmin is not null)";
+
+/// A broker that does not answer costs orders nothing, nor is a transaction open while it is waited for; what they
+/// wrote meanwhile is sent when it is back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broker_that_hangs_loses_nothing() {
-    let Some(broker) = Broker::start() else {
+    let (Some(broker), Some(database)) = (Broker::start(), database::in_postgres().await) else {
         return;
     };
     let kafka = Kafka::new(&broker.url(), "order-events").unwrap();
@@ -280,7 +286,6 @@ async fn a_broker_that_hangs_loses_nothing() {
     })
     .await;
     let folder = tempfile::tempdir().unwrap();
-    let database = database::in_sqlite(folder.path()).await;
     let desk = Desk::with_kafka(database, folder, kafka);
     let mut relay = desk.relay("relay");
     let order = desk.order();
@@ -289,9 +294,23 @@ async fn a_broker_that_hangs_loses_nothing() {
     broker.pause();
     let confirmed = desk.envelope(Event::OrderConfirmed(facts(order)), 2);
     database::append(&desk.db, std::slice::from_ref(&confirmed), End::Commit).await;
-    let failed = relay.step().await.unwrap_err();
+    let mut open = Vec::new();
+    let looking = async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            open.push(desk.count(OPEN).await);
+        }
+    };
+    let failed = tokio::select! {
+        failed = relay.step() => failed.unwrap_err(),
+        () = looking => unreachable!("nobody is told to end"),
+    };
     let says = "event log unavailable: Kafka did not acknowledge in time";
     assert_eq!(chain(&failed), says);
+    assert!(
+        5 < open.len() && open[1..].iter().all(|open| *open == 0),
+        "{open:?}"
+    );
     broker.resume();
     let relay = Mutex::new(relay);
     until("the rest is sent", async || {
@@ -301,4 +320,5 @@ async fn a_broker_that_hangs_loses_nothing() {
     })
     .await;
     assert_eq!(desk.count("select count(*) from outbox_log").await, 2);
+    desk.db.close().await;
 }

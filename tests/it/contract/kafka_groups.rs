@@ -1,19 +1,21 @@
 //! Groups in Kafka: who reads which partition, where the group stands, and what is held of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use catraca::base::ids::IdSource;
 use catraca::base::limits::{DELIVERY_BATCH_MAX, HELD_RECORDS_MAX, PARTITIONS};
 use catraca::event::Event;
-use catraca::log::Subscriber;
+use catraca::log::inbox::Because;
+use catraca::log::{Consumer, Subscriber};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 
 use crate::contract::desk::facts;
 use crate::contract::kafka::desk;
+use crate::contract::provider::{Mood, Provider};
 use crate::support::kafka::{self, client};
-use crate::support::until;
+use crate::support::{chain, until};
 
 /// By partition, whose of these it is: 0, 1, 2…, once each partition is somebody's alone and so many of them
 /// have any.
@@ -88,6 +90,61 @@ async fn processes_share_the_partitions_of_a_group() {
         row.map(str::to_owned)
     });
     assert!(said.await.starts_with(&group));
+}
+
+/// A process has a delivery in hand while its partition becomes another's, and goes on when that has handled it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_wakes_with_what_is_anothers_by_now_has_no_second_effect() {
+    let Some(desk) = desk().await else {
+        return;
+    };
+    for partition in 0..PARTITIONS {
+        let order = facts(desk.order_in(partition));
+        desk.write(Event::OrderConfirmed(order), 1).await;
+    }
+    desk.relay_all().await;
+    let kafka = desk.kafka.clone().unwrap();
+    let member = || {
+        let ids = Arc::new(IdSource::random());
+        desk.db.stores_with_kafka(&desk.time(), &ids, &kafka).log
+    };
+    desk.inbox().register("notify").await.unwrap();
+    let mut members = vec![member()];
+    owners(&members, 1).await;
+    let mut in_hand = BTreeMap::new();
+    for partition in 0..PARTITIONS {
+        let found = members[0].poll("notify", partition, 1).await.unwrap();
+        in_hand.extend(found.into_iter().map(|delivery| (partition, delivery)));
+    }
+    members.push(member());
+    let shared = owners(&members, 2).await;
+    let moved = (0..PARTITIONS).find(|partition| shared[usize::from(*partition)] == 1);
+    let moved = moved.unwrap();
+
+    let provider = Provider::of(&desk, Mood::Well);
+    let notifier = desk.notifier(provider.clone());
+    let found = members[1].poll("notify", moved, 1).await.unwrap();
+    for delivery in [&found[0], &in_hand[&moved]] {
+        notifier.apply(delivery).await.unwrap();
+    }
+    assert_eq!(provider.taken().len(), 1, "both by the same id");
+    for table in ["notices", "processed_events"] {
+        let count = format!("select count(*) from {table}");
+        assert_eq!(desk.count(&count).await, 1, "{table}");
+    }
+    let standing = desk.inbox().standing("notify").await.unwrap();
+    assert_eq!(standing[&moved], 1);
+    let because = Because {
+        reason: "no such address".to_owned(),
+        attempts: 1,
+    };
+    let set_aside = members[0].set_aside("notify", &in_hand[&moved], &because);
+    let refused = chain(&set_aside.await.unwrap_err());
+    assert!(
+        refused.contains("the partition is another's now"),
+        "{refused}"
+    );
+    assert_eq!(kafka::ends(&kafka.dead_letters()), [0; 6]);
 }
 
 /// A partition that stands still is paused, so it costs no memory; others go on, and nothing is missing

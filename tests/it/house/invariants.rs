@@ -1,24 +1,39 @@
-//! Every invariant of the shop has a row in docs/invariants.md that names tests which are there.
+//! Every invariant of the shop and of events has a row in its page that names tests which are there.
 
 use std::fs;
 use std::ops::RangeInclusive;
 
 use crate::house::{Findings, expect_at, expect_none, root};
 
-const PAGE: &str = "docs/invariants.md";
+/// A letter, and which numbers.
+type Family = (char, RangeInclusive<u8>);
 
-/// Their names, in the order of the page: of idempotency and of seats, and numbers in the catalogues of
-/// what always holds, of hostile requests and of faults.
-const FAMILIES: &[(char, RangeInclusive<u8>)] = &[
-    ('I', 1..=9),
-    ('H', 1..=12),
-    ('A', 26..=31),
-    ('C', 111..=122),
-    ('F', 30..=38),
-];
+/// Of the shop: of idempotency and of seats, and numbers in the catalogues of what always holds, of hostile
+/// requests and of faults. In the order of the page.
+const SHOP: (&str, &[Family]) = (
+    "docs/invariants.md",
+    &[
+        ('I', 1..=9),
+        ('H', 1..=12),
+        ('A', 26..=31),
+        ('C', 111..=122),
+        ('F', 30..=38),
+    ],
+);
+/// Of events: of the outbox and of consumers, and numbers in the same catalogues.
+const EVENTS: (&str, &[Family]) = (
+    "docs/event-invariants.md",
+    &[
+        ('O', 1..=11),
+        ('C', 1..=17),
+        ('A', 32..=38),
+        ('C', 123..=134),
+        ('F', 39..=47),
+    ],
+);
 
-fn names(families: &[(char, RangeInclusive<u8>)]) -> impl Iterator<Item = String> {
-    let of = |(letter, numbers): &(char, RangeInclusive<u8>)| {
+fn names(families: &[Family]) -> impl Iterator<Item = String> {
+    let of = |(letter, numbers): &Family| {
         let letter = *letter;
         numbers.clone().map(move |n| format!("{letter}{n}"))
     };
@@ -40,7 +55,7 @@ fn rows(page: &str) -> Vec<(usize, &str, Vec<&str>)> {
 
 /// `read` gives the text of a file of the tests.
 fn check(
-    page: &str,
+    (name_of_page, page): (&str, &str),
     mut expected: impl Iterator<Item = String>,
     read: impl Fn(&str) -> Option<String>,
 ) -> Findings {
@@ -48,18 +63,22 @@ fn check(
     let mut findings = Findings::new();
     for (line, name, tests) in &rows {
         if expected.next().as_deref() != Some(*name) {
-            findings.push(format!("{PAGE}:{line}: {name} stands in another's place"));
+            findings.push(format!(
+                "{name_of_page}:{line}: {name} stands in another's place"
+            ));
         }
         if tests.is_empty() {
-            findings.push(format!("{PAGE}:{line}: {name} has no test"));
+            findings.push(format!("{name_of_page}:{line}: {name} has no test"));
         }
         for test in tests {
             if !is_there(test, &read) {
-                findings.push(format!("{PAGE}:{line}: {name}: there is no test {test}"));
+                findings.push(format!(
+                    "{name_of_page}:{line}: {name}: there is no test {test}"
+                ));
             }
         }
     }
-    findings.extend(expected.map(|name| format!("{PAGE}:1: {name} has no row")));
+    findings.extend(expected.map(|name| format!("{name_of_page}:1: {name} has no row")));
     findings
 }
 
@@ -74,21 +93,23 @@ pub(crate) fn is_there(test: &str, read: impl Fn(&str) -> Option<String>) -> boo
 
 #[test]
 fn every_invariant_has_its_tests() {
-    let page = fs::read_to_string(root().join(PAGE)).unwrap();
-    expect_none(&check(&page, names(FAMILIES), |file| {
-        fs::read_to_string(root().join(file)).ok()
-    }));
+    for (name, families) in [SHOP, EVENTS] {
+        let page = fs::read_to_string(root().join(name)).unwrap();
+        expect_none(&check((name, &page), names(families), |file| {
+            fs::read_to_string(root().join(file)).ok()
+        }));
+    }
 }
 
 #[test]
 fn an_invariant_without_a_test_is_found() {
     let known = |name: &str| format!("| `{name}` | holds | `a::b::c` |\n");
-    let names = || names(&FAMILIES[..2]);
+    let names = || names(&SHOP.1[..2]);
     let mut page: String = names().take(18).map(|name| known(&name)).collect();
     page += "| `H10` | holds | |\n| `H12` | holds | `a::b::d` |\n";
     let read = |file: &str| (file == "tests/it/a/b.rs").then(|| "async fn c(x)".to_owned());
     expect_at(
-        &check(&page, names(), read),
+        &check((SHOP.0, &page), names(), read),
         &[
             "docs/invariants.md:19: H10 has no test",
             "docs/invariants.md:20: H12 stands in another's place",
