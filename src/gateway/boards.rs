@@ -26,6 +26,7 @@ use crate::http::extract::ShowPath;
 use crate::http::problem::Problem;
 use crate::room::draw::Table;
 use crate::room::model::command::{Board, Cause, RoomState};
+use crate::room::model::place_of;
 use crate::room::{Rooms, StoreError, position};
 use crate::telemetry::metrics;
 
@@ -82,6 +83,16 @@ impl Seen {
     /// The number that an open draw gave a place.
     pub(crate) fn number(&self, place: Place) -> Option<Number> {
         self.table.as_ref().map(|table| table.number(place))
+    }
+
+    /// The board of a fan who has seen a greater `serving` on another gateway's; none where this one will do.
+    /// No greater than what was issued, for anybody can say anything.
+    pub(crate) fn raised(&self, told: Option<Place>) -> Option<Box<Board>> {
+        let serving = told?.min(place_of(self.board.issued));
+        (self.board.serving < serving).then(|| {
+            let board = self.board.clone();
+            Box::new(Board { serving, ..board })
+        })
     }
 
     /// Room time.

@@ -259,7 +259,7 @@ impl<'a> Visit<'a> {
             Ok(Some(shown)) if shown.pass.edition == seen.board.edition => {
                 let fan = shown.pass.fan;
                 limit::within(&*self.gateway.limits, Asking::Fan(fan))?;
-                let view = standing::ask(self.gateway, &seen, &shown.pass, None).await?;
+                let view = standing::ask(self.gateway, &seen, &seen.board, &shown.pass).await?;
                 if let Standing::Admitted { until } = view.standing {
                     let ticket = standing::ticket(self.gateway, &seen, &shown.pass, until);
                     cookies.push((SET_COOKIE, self.gateway.cookies.ticket(self.show, &ticket)));

@@ -1,7 +1,5 @@
 //! How one fan stands: from memory while they wait, from the room once their place is reached.
 
-use std::borrow::Cow;
-
 use crate::base::ids::{FanId, Place};
 use crate::base::limits::{POLL_MS_MAX, POLL_MS_MIN, PRESENT_MS};
 use crate::base::time::Timestamp;
@@ -14,7 +12,6 @@ use crate::http::problem::Problem;
 use crate::room::StoreError;
 use crate::room::estimate::{self, Eta};
 use crate::room::model::command::{Board, Claimed, Gone, Restored, Restoring, RoomState, Touched};
-use crate::room::model::place_of;
 use crate::room::position::position;
 use crate::telemetry::metrics;
 use crate::token::pass::Pass;
@@ -39,7 +36,7 @@ pub(crate) enum Standing {
 /// One fan's view of a board.
 #[derive(Debug)]
 pub(crate) struct View<'a> {
-    pub(crate) board: Cow<'a, Board>,
+    pub(crate) board: &'a Board,
     pub(crate) now: Timestamp,
     /// None before the draw that is to give the fan one.
     pub(crate) place: Option<Place>,
@@ -50,22 +47,12 @@ pub(crate) struct View<'a> {
 impl<'a> View<'a> {
     pub(crate) fn new(seen: &'a Seen, pass: &Pass, standing: Standing) -> Self {
         Self {
-            board: Cow::Borrowed(&seen.board),
+            board: &seen.board,
             now: seen.now(),
             place: seen.place(pass.number),
             standing,
             fan: pass.fan,
         }
-    }
-
-    /// The same, where the fan has seen a greater `serving` on another gateway's board. No greater
-    /// than what was issued, for anybody can say anything.
-    pub(crate) fn having_seen(mut self, told: Option<Place>) -> Self {
-        let told = told.unwrap_or_default().min(place_of(self.board.issued));
-        if self.board.serving < told {
-            self.board.to_mut().serving = told;
-        }
-        self
     }
 
     /// The word for it.
@@ -96,13 +83,13 @@ impl<'a> View<'a> {
     /// The position of a fan in the queue.
     pub(crate) fn position(&self) -> Option<u64> {
         let place = self.place.filter(|_| self.standing == Standing::InLine)?;
-        Some(position(&self.board, place))
+        Some(position(self.board, place))
     }
 
     /// How long it may take a fan in the queue.
     pub(crate) fn eta(&self) -> Option<Eta> {
         let place = self.place.filter(|_| self.standing == Standing::InLine)?;
-        let eta = estimate::eta(&self.board, place, self.now)?;
+        let eta = estimate::eta(self.board, place, self.now)?;
         Some(Eta {
             cause: self.board.measured.cause,
             ..eta
@@ -127,27 +114,31 @@ impl<'a> View<'a> {
         match self.standing {
             Standing::InLine if !self.is_ahead() => POLL_MS_MIN,
             Standing::InLine if self.is_near() => {
-                estimate::poll_after_ms(&self.board, self.eta(), seed).min(PRESENT_MS / 4)
+                estimate::poll_after_ms(self.board, self.eta(), seed).min(PRESENT_MS / 4)
             }
-            Standing::InLine => estimate::poll_after_ms(&self.board, self.eta(), seed),
-            Standing::Standby => estimate::poll_next_after_ms(&self.board, seed),
+            Standing::InLine => estimate::poll_after_ms(self.board, self.eta(), seed),
+            Standing::Standby => estimate::poll_next_after_ms(self.board, seed),
             Standing::Admitted { .. } => POLL_INSIDE_MS,
             Standing::Gone(_) => POLL_MS_MAX,
         }
     }
 }
 
-/// How the fan of this pass stands. While their place lies ahead, no room is asked.
+/// How the fan of this pass stands by a board, which is the one that was seen or one of [`Seen::raised`].
+/// While their place lies ahead, no room is asked.
 ///
 /// # Errors
 /// 401 for a pass of another edition, 503 where the room's data is older than the pass.
 pub(crate) async fn ask<'a>(
     gateway: &Gateway,
     seen: &'a Seen,
+    board: &'a Board,
     pass: &Pass,
-    told: Option<Place>,
 ) -> Result<View<'a>, Problem> {
-    let mut view = View::new(seen, pass, Standing::InLine).having_seen(told);
+    let mut view = View {
+        board,
+        ..View::new(seen, pass, Standing::InLine)
+    };
     let generation = seen.board.generation;
     let may_be_lost =
         pass.generation < generation && gateway.restored.get(&pass.fan) != Some(generation);

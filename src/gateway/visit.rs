@@ -94,7 +94,9 @@ pub(crate) async fn status(
     if seen.is_off() {
         return Err(refused(RoomState::Off));
     }
-    let view = standing::ask(&gateway, &seen, &pass, query.serving.map(Place)).await?;
+    let raised = seen.raised(query.serving.map(Place));
+    let board = raised.as_deref().unwrap_or(&seen.board);
+    let view = standing::ask(&gateway, &seen, board, &pass).await?;
     metrics::status(view.state());
     let mut cookies = Vec::new();
     let mut ticket = String::new();
@@ -110,7 +112,7 @@ pub(crate) async fn status(
         place: view.place,
         position: view.position(),
         eta: view.eta().map(Into::into),
-        reach: crate::room::estimate::reach(&view.board),
+        reach: crate::room::estimate::reach(view.board),
         poll_after_ms: view.poll_after_ms(),
         serving: view.board.serving,
         admitted: admitted.map(|until| AdmittedBody {
