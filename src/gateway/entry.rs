@@ -9,17 +9,30 @@ use axum::response::{IntoResponse, Response};
 use http::header::{EXPECT, HOST, ORIGIN};
 use http::{HeaderMap, HeaderName, Method, StatusCode, Uri, Version};
 
+use crate::base::ids::RequestId;
 use crate::base::limits::TARGET_BYTES_MAX;
 use crate::gateway::routes::METHODS;
 use crate::gateway::{Gateway, target};
-use crate::http::extract::single;
+use crate::http::extract::{ClientAddr, single};
+use crate::http::patience::Patience;
 use crate::http::problem::{Last, Problem};
 use crate::http::service::{Arrival, Transport};
 
 static FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 static FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-/// How a request reached us. An extension of every request that came in.
+/// Who asks, and how they reached us: what forwarding a request takes beside it. An extension of every request
+/// that came in.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) id: RequestId,
+    pub(crate) entry: Entry,
+    pub(crate) client: ClientAddr,
+    /// Which a route may lengthen.
+    pub(crate) patience: Patience,
+}
+
+/// How a request reached us.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     /// The host that was asked, with port, as it was written or as a trusted proxy says.

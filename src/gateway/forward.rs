@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use http::header::CACHE_CONTROL;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderName, HeaderValue, StatusCode};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::time::{Instant, sleep, timeout};
@@ -31,6 +31,9 @@ use crate::http::problem::Problem;
 use crate::telemetry::metrics;
 use crate::telemetry::traces::Span;
 
+static ADMISSION: HeaderName = HeaderName::from_static("catraca-admission");
+static STOCK: HeaderName = HeaderName::from_static("catraca-stock");
+
 /// An upstream as the gateway reaches it.
 #[derive(Debug)]
 pub(crate) struct Forwarder {
@@ -40,7 +43,7 @@ pub(crate) struct Forwarder {
 }
 
 /// What an upstream said of admissions and stock, for whoever forwards. Not for clients.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Said {
     /// `Catraca-Admission`.
     pub(crate) admission: Option<HeaderValue>,
@@ -78,8 +81,7 @@ impl Forwarder {
         self.address.is_trusted
     }
 
-    /// Sends the request on and the answer back. What the upstream says of admissions is still in
-    /// the answer's extensions as [`Said`].
+    /// Sends the request on and the answer back, and apart from it what the upstream says of admissions.
     ///
     /// # Errors
     /// 408 and 413 where the body is slow or long, 503 where the upstream cannot be reached or has
@@ -90,7 +92,7 @@ impl Forwarder {
         mut request: Request,
         errand: &Errand<'_>,
         way: &Way,
-    ) -> Result<Response, Problem> {
+    ) -> Result<(Response, Said), Problem> {
         let mut span = Span::of_request("gateway", request.headers_mut());
         span.tell("http.request.method", request.method().as_str());
         if let Some(show) = errand.show {
@@ -98,7 +100,7 @@ impl Forwarder {
         }
         let answered = self.forwarded(request, errand, way).await;
         span.answered(match &answered {
-            Ok(answer) => answer.status(),
+            Ok((answer, _)) => answer.status(),
             Err(problem) => problem.status(),
         });
         answered
@@ -109,7 +111,7 @@ impl Forwarder {
         request: Request,
         errand: &Errand<'_>,
         way: &Way,
-    ) -> Result<Response, Problem> {
+    ) -> Result<(Response, Said), Problem> {
         let terms = &way.terms;
         if let Some(bytes) = layers::longer_than(terms.body_bytes_max, request.headers()) {
             return Err(layers::too_long(request, bytes).await);
@@ -135,7 +137,8 @@ impl Forwarder {
                 metrics::forward(class(answer.status()));
                 let held = (admitted, place);
                 let body = |body| Body::new(Holding::new(passing(body, terms), held));
-                Ok(incoming(answer, errand).map(body))
+                let (answer, said) = incoming(answer, errand);
+                Ok((answer.map(body), said))
             }
             Err(lost) => Err(lost.told(&mut admitted)),
         }
@@ -195,11 +198,14 @@ fn passing(body: Incoming, terms: &Terms) -> Bounded<Incoming> {
     Bounded::new(body, terms.silence_max).with_trailers(sift_trailers)
 }
 
-fn incoming(response: http::Response<Incoming>, errand: &Errand<'_>) -> http::Response<Incoming> {
+fn incoming(
+    response: http::Response<Incoming>,
+    errand: &Errand<'_>,
+) -> (http::Response<Incoming>, Said) {
     let (mut parts, body) = response.into_parts();
     let said = Said {
-        admission: parts.headers.remove("catraca-admission"),
-        stock: parts.headers.remove("catraca-stock"),
+        admission: parts.headers.remove(&ADMISSION),
+        stock: parts.headers.remove(&STOCK),
     };
     strip_response(&mut parts.headers);
     if errand.entrant.is_some() && !parts.headers.contains_key(CACHE_CONTROL) {
@@ -208,8 +214,7 @@ fn incoming(response: http::Response<Incoming>, errand: &Errand<'_>) -> http::Re
         parts.headers.insert(CACHE_CONTROL, no_store);
     }
     parts.extensions.clear();
-    parts.extensions.insert(said);
-    http::Response::from_parts(parts, body)
+    (http::Response::from_parts(parts, body), said)
 }
 
 impl From<Failure> for Lost {
@@ -345,7 +350,7 @@ mod tests {
             .collect();
         let forwarding = forwarder.forward(request, &errand, &way);
         let (answered, ()) = tokio::join!(forwarding, answer(upstream));
-        assert_eq!(answered.unwrap().status(), StatusCode::OK);
+        assert_eq!(answered.unwrap().0.status(), StatusCode::OK);
         let more: Vec<_> = std::iter::from_fn(|| care.admit().now_or_never()?.ok()).collect();
         assert_eq!(
             others.len() + more.len(),

@@ -13,7 +13,7 @@ use tower::ServiceExt;
 
 use crate::base::ids::{RequestId, ShowId};
 use crate::gateway::brief::{self, Brief};
-use crate::gateway::entry::Entry;
+use crate::gateway::entry::{Caller, Entry};
 use crate::gateway::routes::METHODS;
 use crate::gateway::{Gateway, GatewayState, entry, gate, limit, own_answer, through};
 use crate::http::extract::{ClientAddr, client_addr};
@@ -76,15 +76,18 @@ impl Door {
         if let Some(answered) = brief::answer(gateway, client, &mut request).await {
             return own_answer(answered);
         }
-        let extensions = request.extensions_mut();
-        extensions.insert(id);
-        extensions.insert(entry);
-        extensions.insert(client);
-        extensions.insert(arrival.patience.clone()); // which a route may lengthen
+        let patience = arrival.patience.clone();
+        request.extensions_mut().insert(Caller {
+            id,
+            entry,
+            client,
+            patience,
+        });
         if !is_ours(request.uri().path()) {
             let through = through::through(State(Arc::clone(gateway)), request);
             return Box::pin(through).await.into_response();
         }
+        request.extensions_mut().insert(client); // for handlers that ask for it
         let answered = Box::pin(self.inside.clone().oneshot(request)).await;
         answered.unwrap_or_else(|never| match never {})
     }

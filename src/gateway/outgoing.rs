@@ -3,8 +3,10 @@
 //! The order is fixed: strip, add, assert. What is stripped first cannot nominate away what is added
 //! later.
 
+use std::fmt::{Display, Write};
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE, VIA};
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery};
@@ -14,11 +16,10 @@ use hyper::ext::on_informational;
 use crate::base::ids::{IdSource, RequestId, ShowId};
 use crate::base::secret::Secret;
 use crate::base::time::Clock;
-use crate::gateway::entry::Entry;
+use crate::gateway::entry::Caller;
 use crate::gateway::gate::Entrant;
 use crate::gateway::headers::{Hops, strip_request, strip_response};
 use crate::gateway::upstreams::HostSent;
-use crate::http::extract::ClientAddr;
 use crate::http::interim::Interim;
 use crate::http::layers::REQUEST_ID;
 use crate::token::assertion::{self, Asserted};
@@ -33,6 +34,8 @@ const NONCE: HeaderName = HeaderName::from_static("x-catraca-nonce");
 const ASSERTION: HeaderName = HeaderName::from_static(assertion::HEADER);
 /// As many as are added at most: the map grows once.
 const ADDED_MAX: usize = 13;
+/// What their values take, as a rule.
+const ADDED_BYTES: usize = 512;
 
 /// What is to be forwarded, beside the request itself.
 #[derive(Debug)]
@@ -96,17 +99,15 @@ impl Message {
 impl Address {
     /// The message for a request that came to us.
     pub(crate) fn message(&self, mut parts: Parts, errand: &Errand<'_>) -> Message {
-        let id = parts.extensions.get::<RequestId>().copied();
-        let (asked, proto) = match parts.extensions.remove::<Entry>() {
-            Some(Entry { host, proto }) => (Some(value(host)), Some(proto)),
-            None => (None, None),
-        };
+        let mut values = Values::default();
+        let caller = parts.extensions.remove::<Caller>();
+        let asked = caller.as_ref().map(|caller| values.of(&caller.entry.host));
         let hops = strip_request(&mut parts.headers);
         let headers = &mut parts.headers;
         headers.reserve(ADDED_MAX);
         let host = match (self.host, &asked) {
             (HostSent::Asked, Some(asked)) => asked.clone(),
-            (HostSent::Asked, None) | (HostSent::Upstream, _) => value(self.authority.to_string()),
+            (HostSent::Asked, None) | (HostSent::Upstream, _) => values.of(&self.authority),
         };
         headers.insert(HOST, host);
         headers.append(VIA, via(parts.version));
@@ -114,37 +115,36 @@ impl Address {
             headers.insert(TE, HeaderValue::from_static("trailers"));
             headers.insert(CONNECTION, HeaderValue::from_static("te"));
         }
-        if let Some(ClientAddr(client)) = parts.extensions.get() {
-            headers.insert(FORWARDED_FOR, value(client.to_string()));
-        }
-        if let (Some(proto), Some(asked)) = (proto, asked) {
-            headers.insert(FORWARDED_PROTO, HeaderValue::from_static(proto));
+        if let (Some(caller), Some(asked)) = (&caller, asked) {
+            headers.insert(FORWARDED_FOR, values.of(&caller.client.0));
+            headers.insert(
+                FORWARDED_PROTO,
+                HeaderValue::from_static(caller.entry.proto),
+            );
             headers.insert(FORWARDED_HOST, asked);
-        }
-        if let Some(id) = id {
-            headers.insert(REQUEST_ID, value(id.to_string()));
+            headers.insert(REQUEST_ID, values.of(&caller.id));
         }
         let target = errand.target.parse();
         let mut message = Message {
             method: parts.method,
             target: target.expect("a strict target is a path and query"),
             headers: parts.headers,
-            nonce: id,
+            nonce: caller.map(|caller| caller.id),
             interim: parts.extensions.remove(),
         };
-        self.assert(&mut message, errand);
+        self.assert(&mut message, errand, values);
         message
     }
 
     /// The same message once more. An upstream may remember nonces: this one has its own.
     pub(crate) fn again(&self, mut message: Message, errand: &Errand<'_>) -> Message {
         message.nonce = Some(self.ids.request(self.clock.now()));
-        self.assert(&mut message, errand);
+        self.assert(&mut message, errand, Values::default());
         message
     }
 
     /// Names the entrant to the upstream, and proves that it was us.
-    fn assert(&self, message: &mut Message, errand: &Errand<'_>) {
+    fn assert(&self, message: &mut Message, errand: &Errand<'_>, mut values: Values) {
         let (Some(entrant), Some(show), Some(nonce)) = (errand.entrant, errand.show, message.nonce)
         else {
             return;
@@ -159,13 +159,13 @@ impl Address {
         };
         let proof = assertion::sign(&asserted, &self.secret, self.clock.now());
         let headers = &mut message.headers;
-        headers.insert(FAN, value(entrant.fan.to_string()));
-        headers.insert(SHOW, value(show.to_string()));
+        headers.insert(FAN, values.of(&entrant.fan));
+        headers.insert(SHOW, values.of(show));
         if let Some(id) = entrant.ticket_id {
-            headers.insert(TICKET_ID, value(id.to_string()));
+            headers.insert(TICKET_ID, values.of(&id));
         }
-        headers.insert(NONCE, value(nonce.to_string()));
-        headers.insert(ASSERTION, value(proof));
+        headers.insert(NONCE, values.of(&nonce));
+        headers.insert(ASSERTION, values.of(&proof));
     }
 }
 
@@ -190,6 +190,19 @@ fn via(version: Version) -> HeaderValue {
     })
 }
 
-fn value(text: String) -> HeaderValue {
-    HeaderValue::try_from(text).expect("ids, addresses, hosts and MACs are ASCII")
+/// Values of headers, written one behind another into memory that they share.
+struct Values(BytesMut);
+
+impl Default for Values {
+    fn default() -> Self {
+        Self(BytesMut::with_capacity(ADDED_BYTES))
+    }
+}
+
+impl Values {
+    fn of(&mut self, what: &impl Display) -> HeaderValue {
+        write!(self.0, "{what}").expect("memory takes whatever is written");
+        let value = HeaderValue::from_maybe_shared(self.0.split().freeze());
+        value.expect("ids, addresses, hosts and MACs are ASCII")
+    }
 }

@@ -6,13 +6,12 @@ use http::header::{ACCEPT, CACHE_CONTROL, LOCATION};
 use http::{HeaderMap, Method, StatusCode};
 
 use crate::base::ids::ShowId;
-use crate::gateway::entry::{self, Entry};
+use crate::gateway::entry::{self, Caller};
 use crate::gateway::forward::Said;
 use crate::gateway::gate::{self, Entrant, Passage};
 use crate::gateway::outgoing::Errand;
 use crate::gateway::routes::{Access, Matched, NoRoute};
 use crate::gateway::{Gateway, GatewayState, follow_up};
-use crate::http::patience::Patience;
 use crate::http::problem::Problem;
 
 /// Forwards what has passed the gate of its upstream. Where it passed because the room is off, the answer
@@ -21,18 +20,16 @@ pub(crate) async fn through(
     State(gateway): State<GatewayState>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let entry = request.extensions().get::<Entry>();
-    let host = entry
-        .expect("whoever comes here has passed the door")
-        .host_name();
+    let caller = request.extensions().get::<Caller>();
+    let caller = caller.expect("whoever comes here has passed the door");
+    let host = caller.entry.host_name();
     let uri = request.uri();
     let matched = gateway
         .table
         .find(&host, request.method().as_str(), uri.path(), uri.query())
         .map_err(leads_nowhere)?;
-    if let Some(patience) = request.extensions().get::<Patience>() {
-        gateway.ways[matched.route].terms.grant(patience);
-    }
+    let terms = &gateway.ways[matched.route].terms;
+    terms.grant(&caller.patience);
     let show = matched.show.as_ref();
     let mut passage = gate::pass(&gateway, matched.access, show, request.headers()).await;
     let is_off = matches!(passage, Ok(Passage::Off(_)));
@@ -65,9 +62,8 @@ async fn onward(
         entrant: entrant.as_ref(),
     };
     let way = &gateway.ways[matched.route];
-    let mut response = forwarder.forward(request, &errand, way).await?;
-    let said = response.extensions_mut().remove::<Said>();
-    if let (Some(said), Some(show), true) = (said, show, forwarder.is_trusted()) {
+    let (response, said) = forwarder.forward(request, &errand, way).await?;
+    if let (Some(show), true) = (show, forwarder.is_trusted()) {
         listen(gateway, show, entrant.as_ref(), &said).await;
     }
     Ok(response)
