@@ -24,10 +24,9 @@ const CARRY_OUT: &str = include_str!("sql/carry_out.sql");
 pub(super) struct Batch {
     /// What a new hold was decided by.
     ground: Option<Ground>,
-    taken: Vec<Take>,
-    /// Holds whose seats all go from one state into another.
-    turned: Vec<(HoldId, (&'static str, &'static str))>,
-    seats_turned: usize,
+    /// No decision takes seats for more than one hold.
+    taken: Option<Take>,
+    turned: Turned,
     holds: Vec<Hold>,
     orders: Vec<Order>,
     payments: Vec<Payment>,
@@ -41,6 +40,15 @@ struct Take {
     seats: Vec<String>,
     hold: HoldId,
     to: Taken,
+}
+
+/// Holds, all of whose seats go from one state into another, and how many seats that are.
+#[derive(Debug, Default)]
+struct Turned {
+    freed: Vec<String>,
+    sold: Vec<String>,
+    returned: Vec<String>,
+    seats: usize,
 }
 
 impl Batch {
@@ -60,15 +68,18 @@ impl Batch {
                 seats,
                 hold,
                 to,
-            } => self.taken.push(Take {
-                show,
-                seats,
-                hold,
-                to,
-            }),
-            Write::Sell(hold, seats) => self.turn(hold, seats, ("held", "sold")),
-            Write::Free(hold, seats) => self.turn(hold, seats, ("held", "free")),
-            Write::Return(hold, seats) => self.turn(hold, seats, ("sold", "free")),
+            } => {
+                let take = Take {
+                    show,
+                    seats,
+                    hold,
+                    to,
+                };
+                assert!(self.taken.replace(take).is_none(), "two holds at once");
+            }
+            Write::Free(hold, seats) => self.turned.add(hold, seats, |of| &mut of.freed),
+            Write::Sell(hold, seats) => self.turned.add(hold, seats, |of| &mut of.sold),
+            Write::Return(hold, seats) => self.turned.add(hold, seats, |of| &mut of.returned),
             Write::Hold(hold) => self.holds.push(hold),
             Write::Order(order) => self.orders.push(order),
             Write::Payment(payment) => self.payments.push(payment),
@@ -88,24 +99,24 @@ impl Batch {
             return Ok(());
         }
         let row = self.write(conn).await?;
-        let taken = self.taken.iter().map(|take| take.seats.len()).sum();
+        let taken = self.taken.as_ref().map_or(0, |take| take.seats.len());
         let taken_now: i64 = row.try_get("taken")?;
         if !row.is("is_live")? || usize::try_from(taken_now) != Ok(taken) {
             return Err(SqlError::Moved.into());
         }
         let turned: i64 = row.try_get("turned")?;
-        rows::expect_rows(turned.cast_unsigned(), self.seats_turned)
+        rows::expect_rows(turned.cast_unsigned(), self.turned.seats)
     }
 
     fn is_empty(&self) -> bool {
         let rows = self.holds.len() + self.orders.len() + self.payments.len() + self.events.len();
-        rows + self.taken.len() + self.turned.len() == 0
+        rows + self.turned.seats == 0 && self.taken.is_none()
     }
 
     async fn write(&self, conn: &mut PgConnection) -> Result<PgRow, StoreError> {
-        let rows = (&self.taken[..], &self.holds[..], &self.orders[..]);
+        let rows = (&self.taken, &self.holds[..], &self.orders[..]);
         match (rows, &self.payments[..], &self.events[..], &self.ground) {
-            (([_], [hold], []), [], [event], Some(ground)) => {
+            ((Some(_), [hold], []), [], [event], Some(ground)) => {
                 let held = Held {
                     hold,
                     event,
@@ -113,7 +124,7 @@ impl Batch {
                 };
                 sale::hold(conn, &held).await
             }
-            (([], [hold], [order]), [payment], [event], None)
+            ((None, [hold], [order]), [payment], [event], None)
                 if order.status == Status::Pending && payment.state == PaymentState::Asked =>
             {
                 let placed = Placed {
@@ -129,40 +140,34 @@ impl Batch {
     }
 
     async fn write_any(&self, conn: &mut PgConnection) -> Result<PgRow, StoreError> {
-        let turned = self.turned.iter().map(|(hold, (was, state))| {
-            json!({ "hold_id": hold.to_string(), "was": was, "state": state })
-        });
         let ends = self
             .holds
             .iter()
             .filter(|hold| hold.state != HoldState::Live);
         let ends: Vec<String> = ends.map(|hold| hold.id.to_string()).collect();
+        let take = self.taken.as_ref();
         let statement = sqlx::query(CARRY_OUT)
             .bind(ends)
-            .bind(list(self.taken.iter().flat_map(take_rows)))
-            .bind(list(turned))
+            .bind(take.map(|take| take.show.as_str()))
+            .bind(take.map_or(&[][..], |take| &take.seats[..]))
+            .bind(take.map(|take| take.hold.to_string()))
+            .bind(take.map(|take| rows::taken(take.to)))
+            .bind(&self.turned.freed)
+            .bind(&self.turned.sold)
+            .bind(&self.turned.returned)
             .bind(list(self.holds.iter().map(hold_row)))
             .bind(list(self.orders.iter().map(order_row)))
             .bind(list(self.payments.iter().map(payment_row)))
             .bind(list(self.events.iter().map(event_row)));
         Ok(statement.fetch_one(conn).await?)
     }
-
-    fn turn(&mut self, hold: HoldId, seats: usize, states: (&'static str, &'static str)) {
-        self.turned.push((hold, states));
-        self.seats_turned += seats;
-    }
 }
 
-fn take_rows(take: &Take) -> impl Iterator<Item = Value> {
-    take.seats.iter().map(|seat| {
-        json!({
-            "show": take.show.as_str(),
-            "seat": seat,
-            "hold_id": take.hold.to_string(),
-            "state": rows::taken(take.to),
-        })
-    })
+impl Turned {
+    fn add(&mut self, hold: HoldId, seats: usize, of: fn(&mut Self) -> &mut Vec<String>) {
+        of(self).push(hold.to_string());
+        self.seats += seats;
+    }
 }
 
 fn hold_row(hold: &Hold) -> Value {

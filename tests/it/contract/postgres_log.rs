@@ -4,7 +4,7 @@
 use catraca::app::database::Database;
 
 use crate::support::database;
-use crate::support::postgres::{self, plan};
+use crate::support::postgres::plans;
 
 /// What relays and groups ask, again and again.
 const STATEMENTS: [&str; 3] = [
@@ -36,26 +36,17 @@ async fn a_long_log_is_never_read_from_its_beginning() {
         return;
     };
     let mut db = opened.pool.acquire().await.unwrap();
-    for (what, statement) in [
+    let history = [
         ("nothing is there", "select"),
         ("never analysed", SALE),
         ("analysed", "analyze"),
-    ] {
-        postgres::execute(&mut db, statement).await;
-        for mode in ["force_custom_plan", "force_generic_plan"] {
-            let set = format!("set plan_cache_mode = {mode}");
-            postgres::execute(&mut db, &set).await;
-            for statement in STATEMENTS {
-                let plan = plan(&mut db, statement).await;
-                for table in TABLES {
-                    assert!(
-                        !reads_all_of(table, &plan),
-                        "{what}, {mode}: {table}\n{plan}"
-                    );
-                }
-            }
+    ];
+    plans(&mut db, &history, &STATEMENTS, |when, _, plan| {
+        for table in TABLES {
+            assert!(!reads_all_of(table, plan), "{when}: {table}\n{plan}");
         }
-    }
+    })
+    .await;
 }
 
 /// Whether a plan looks at a table's rows without a condition that an index answers.

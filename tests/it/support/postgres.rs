@@ -264,8 +264,28 @@ pub(crate) async fn execute(connection: &mut PgConnection, sql: &str) {
     sqlx::raw_sql(sql).execute(connection).await.unwrap();
 }
 
+/// How the server would carry out statements after each step of a history, planned for their parameters and for
+/// any: `check` is told when, which statement, and the plan.
+pub(crate) async fn plans(
+    db: &mut PgConnection,
+    history: &[(&str, &str)],
+    statements: &[&str],
+    check: impl Fn(&str, &str, &str),
+) {
+    for (what, step) in history {
+        execute(db, step).await;
+        for mode in ["force_custom_plan", "force_generic_plan"] {
+            execute(db, &format!("set plan_cache_mode = {mode}")).await;
+            for statement in statements {
+                let plan = plan(db, statement).await;
+                check(&format!("{what}, {mode}"), statement, &plan);
+            }
+        }
+    }
+}
+
 /// How the server would carry out a statement, whatever its parameters.
-pub(crate) async fn plan(db: &mut PgConnection, statement: &str) -> String {
+async fn plan(db: &mut PgConnection, statement: &str) -> String {
     let numbers = statement.split('$').skip(1).filter_map(|rest| {
         let end = rest.find(|c: char| !c.is_ascii_digit());
         rest[..end.unwrap_or(rest.len())].parse::<usize>().ok()

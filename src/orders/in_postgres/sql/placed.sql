@@ -1,8 +1,9 @@
--- A live hold that becomes an order, its first payment and its event.
+-- A live hold that becomes an order, its first payment and its event. 'live' is no constant, or a server that
+-- knows little of the holds might look for this one among all that are live.
 with
   ordered as (
     update holds set state = 'ordered', version = $2
-    where hold_id = $1 and state = 'live'
+    where hold_id = $1 and state = (select 'live')
     returning hold_id, show, fan, ticket_id, seats, total_minor, currency),
   placed as (
     insert into orders (order_id, hold_id, show, fan, ticket_id, seats, total_minor, currency, email,
