@@ -25,7 +25,7 @@ use crate::driver::sql::{Migration, SqlError, Units, database_code, has_moved};
 /// Connections of one process. A unit of work holds one for as long as it runs.
 const CONNECTIONS_MAX: u32 = 16;
 /// How long a caller waits for a connection, the making of it included.
-const ACQUIRE_MAX: Duration = Duration::from_secs(2);
+pub const ACQUIRE_MAX: Duration = Duration::from_secs(2);
 /// How long a connection may have been idle before it is asked whether it still is one.
 const IDLE_UNTESTED: Duration = Duration::from_secs(1);
 /// How long the first connection may take, and how often it is tried where the server is away.

@@ -15,7 +15,7 @@ use crate::driver::sql::{Migration, SqlError, Units};
 /// Readers that may look at the database at once.
 const READERS_MAX: u32 = 4;
 /// How long a statement waits for another process's lock, and a caller for a connection.
-const BUSY_MAX: Duration = Duration::from_secs(5);
+pub const BUSY_MAX: Duration = Duration::from_secs(5);
 
 /// An open database file.
 #[derive(Debug, Clone)]

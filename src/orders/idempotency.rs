@@ -9,13 +9,15 @@
 //! always meet. Failures and refusals that time may lift (seats in a cart, a payment under way)
 //! release the key, so that the same request may succeed later.
 
-use crate::base::ids::FanId;
+use crate::base::ids::{FanId, ShowId};
 use crate::base::limits::{KEY_BYTES_MAX, KEY_IN_FLIGHT_MS, KEY_KEPT_MS};
 use crate::base::time::Timestamp;
 
 /// A request's key with what it stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Key {
+    /// The show of the fan whose key it is.
+    pub show: ShowId,
     /// Whose key it is.
     pub fan: FanId,
     /// The act it is for: the same key on another route is another key.
@@ -111,6 +113,7 @@ mod tests {
 
     fn key(fingerprint: &str) -> Key {
         Key {
+            show: "show".parse().unwrap(),
             fan: FanId([1; 16]),
             route: "hold",
             key: "k".to_owned(),

@@ -25,6 +25,7 @@ pub mod reconcile;
 mod rows_in_sql;
 pub mod rules;
 mod seats;
+mod shares_in_sql;
 pub mod store;
 mod wire;
 

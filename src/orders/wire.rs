@@ -203,6 +203,7 @@ pub(super) fn key(
     let asked = serde_json::to_vec(&(buyer.show.as_str(), asked))
         .expect("bodies that were read can be written");
     Ok(Some(Key {
+        show: buyer.show.clone(),
         fan: buyer.fan,
         route,
         key: key.to_owned(),

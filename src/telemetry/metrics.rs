@@ -178,6 +178,11 @@ pub fn order(outcome: &'static str) {
     counter!("catraca_order_total", "outcome" => outcome).increment(1);
 }
 
+/// `catraca_share_waits_total`: units of work that found their share of the connections in use.
+pub fn share_waited() {
+    counter!("catraca_share_waits_total").increment(1);
+}
+
 /// `catraca_payment_total{outcome}`: answers about payments by what they led to.
 pub fn payment(outcome: &'static str) {
     counter!("catraca_payment_total", "outcome" => outcome).increment(1);

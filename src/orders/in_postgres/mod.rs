@@ -11,6 +11,9 @@
 //! last, waits for everybody else and looks at all (`hold.rs`): a refusal tells of seats that are taken, not
 //! of seats that are locked.
 //!
+//! Buyers, and payments, work on connections out of a share (`shares_in_sql.rs` beside this folder), so that no
+//! crowd has all that there are. Loops take one each as they need it.
+//!
 //! `batch.rs` and `sale.rs` carry out decisions, `facts.rs` and `seats.rs` load what they depend on;
 //! `rows_in_sql.rs` beside this folder is the form of the rows; `keys.rs` and `stock.rs` keep idempotency keys and seats,
 //! and `sweep.rs` takes back what was sold of a cancelled show.
@@ -35,7 +38,7 @@ use sqlx::PgPool;
 use crate::base::ids::{FanId, HoldId, IdSource, OrderId, ShowId};
 use crate::base::limits::{DOUBT_MS_MAX, FAN_ORDERS_MAX, KEY_KEPT_MS};
 use crate::base::time::Clock;
-use crate::driver::postgres::Postgres;
+use crate::driver::postgres::{ACQUIRE_MAX, Postgres};
 use crate::orders::answer;
 use crate::orders::idempotency::{Begun, Claimed, Key};
 use crate::orders::in_postgres::shelf::Shelves;
@@ -47,6 +50,7 @@ use crate::orders::rules::payment::{Settled, Verdict};
 use crate::orders::rules::{
     Buyer, Hold, Order, PaymentId, Refusal, cancel, hold_end, order, payment,
 };
+use crate::orders::shares_in_sql::{Shares, Whose};
 use crate::orders::store::{
     Availability, Cancellation, Due, Reconciled, Store, StoreError, Swept, Told,
 };
@@ -59,6 +63,7 @@ pub struct InPostgres {
     clock: Arc<dyn Clock>,
     ids: Arc<IdSource>,
     shelves: Arc<Shelves>,
+    shares: Arc<Shares>,
 }
 
 impl InPostgres {
@@ -69,6 +74,7 @@ impl InPostgres {
             clock,
             ids,
             shelves: Arc::default(),
+            shares: Arc::default(),
         }
     }
 
@@ -89,8 +95,9 @@ impl InPostgres {
         self.postgres.unit(run).await
     }
 
-    /// The same without a transaction, where one statement writes all there is to write.
-    async fn short_unit<T, I, W, F>(&self, input: I, work: W) -> Result<T, StoreError>
+    /// The same for what comes in crowds: on a connection out of a share, and without a transaction unless it
+    /// begins one, for often one statement writes all there is to write.
+    async fn shared<T, I, W, F>(&self, whose: Whose, input: I, work: W) -> Result<T, StoreError>
     where
         T: Send + 'static,
         I: Clone + Send + Sync + 'static,
@@ -99,10 +106,16 @@ impl InPostgres {
     {
         let this = self.clone();
         let run = move |pool: PgPool| {
-            let (this, input) = (this.clone(), input.clone());
+            let (this, whose, input) = (this.clone(), whose.clone(), input.clone());
             async move {
-                let conn = Conn::Plain(pool.acquire().await?);
-                work(Unit::new(conn, this.clock.now(), this.ids), input).await
+                let waiting = async { (this.shares.take(&whose).await, pool.acquire().await) };
+                let waited = tokio::time::timeout(ACQUIRE_MAX, waiting).await;
+                let (_share, conn) = waited.map_err(|_| sqlx::Error::PoolTimedOut)?;
+                work(
+                    Unit::new(Conn::Plain(conn?), this.clock.now(), this.ids),
+                    input,
+                )
+                .await
             }
         };
         self.postgres.outlive(run).await
@@ -134,15 +147,20 @@ impl Store for InPostgres {
     }
 
     async fn begin(&self, key: &Key) -> Result<Begun, StoreError> {
-        self.short_unit(key.clone(), |mut unit, key| async move {
-            let now = unit.now();
-            keys::begin(unit.tx(), &key, now).await
-        })
+        self.shared(
+            Whose::Show(key.show.clone()),
+            key.clone(),
+            |mut unit, key| async move {
+                let now = unit.now();
+                keys::begin(unit.tx(), &key, now).await
+            },
+        )
         .await
     }
 
     async fn release_key(&self, claimed: &Claimed) -> Result<(), StoreError> {
-        self.short_unit(claimed.clone(), |mut unit, claimed| async move {
+        let whose = Whose::Show(claimed.key.show.clone());
+        self.shared(whose, claimed.clone(), |mut unit, claimed| async move {
             keys::release(unit.tx(), &claimed).await
         })
         .await
@@ -150,15 +168,20 @@ impl Store for InPostgres {
 
     async fn hold(&self, request: &PlaceHold, key: Option<&Claimed>) -> Told<Hold> {
         let input = (request.clone(), key.cloned(), Arc::clone(&self.shelves));
-        self.short_unit(input, |unit, (request, key, shelves)| async move {
-            hold::place(unit.asked_by(&request.buyer, key), &request, &shelves).await
-        })
+        self.shared(
+            Whose::holding(request),
+            input,
+            |unit, (request, key, shelves)| async move {
+                hold::place(unit.asked_by(&request.buyer, key), &request, &shelves).await
+            },
+        )
         .await
     }
 
     async fn release(&self, buyer: &Buyer, id: HoldId) -> Told<()> {
-        self.unit(buyer.clone(), move |unit, buyer| async move {
-            let mut unit = unit.asked_by(&buyer, None);
+        let (whose, input) = (Whose::Show(buyer.show.clone()), (buyer.clone(), id));
+        self.shared(whose, input, |unit, (buyer, id)| async move {
+            let mut unit = unit.asked_by(&buyer, None).begin().await?;
             let found = facts::hold(unit.tx(), id).await?;
             let decided = hold_end::release(found.as_ref(), buyer.fan, &buyer.show);
             unit.finish(decided, answer::released).await
@@ -167,8 +190,9 @@ impl Store for InPostgres {
     }
 
     async fn place(&self, request: &PlaceOrder, key: Option<&Claimed>) -> Told<Placed> {
+        let whose = Whose::Show(request.buyer.show.clone());
         let input = (request.clone(), key.cloned());
-        self.short_unit(input, |unit, (request, key)| async move {
+        self.shared(whose, input, |unit, (request, key)| async move {
             let mut unit = unit.asked_by(&request.buyer, key);
             let facts = facts::for_order(unit.tx(), &request).await?;
             let (id, now) = (unit.ids().order(unit.now()), unit.now());
@@ -179,9 +203,10 @@ impl Store for InPostgres {
     }
 
     async fn pay(&self, request: &Pay, key: Option<&Claimed>) -> Told<Order> {
+        let whose = Whose::Show(request.buyer.show.clone());
         let input = (request.clone(), key.cloned());
-        self.unit(input, |unit, (request, key)| async move {
-            let mut unit = unit.asked_by(&request.buyer, key);
+        self.shared(whose, input, |unit, (request, key)| async move {
+            let mut unit = unit.asked_by(&request.buyer, key).begin().await?;
             let found = facts::order_to_change(unit.tx(), request.order).await?;
             let last = facts::last_payment(unit.tx(), request.order).await?;
             let decided = order::pay(found.as_ref(), last.as_ref(), &request, unit.now());
@@ -222,7 +247,9 @@ impl Store for InPostgres {
     }
 
     async fn answered(&self, id: PaymentId, verdict: &Verdict) -> Result<Settled, StoreError> {
-        self.unit(verdict.clone(), move |mut unit, verdict| async move {
+        let input = (id, verdict.clone());
+        self.shared(Whose::Payments, input, |unit, (id, verdict)| async move {
+            let mut unit = unit.begin().await?;
             let facts = facts::for_payment(unit.tx(), id).await?;
             let decision = payment::answered(&facts, &verdict, unit.now());
             unit.save_and_commit(decision).await
@@ -231,7 +258,8 @@ impl Store for InPostgres {
     }
 
     async fn refunded(&self, id: PaymentId) -> Result<bool, StoreError> {
-        self.unit((), move |mut unit, ()| async move {
+        self.shared(Whose::Payments, id, |unit, id| async move {
+            let mut unit = unit.begin().await?;
             let facts = facts::for_payment(unit.tx(), id).await?;
             let decision = payment::refunded(&facts, unit.now());
             unit.save_and_commit(decision).await
@@ -240,7 +268,7 @@ impl Store for InPostgres {
     }
 
     async fn postpone(&self, id: PaymentId) -> Result<(), StoreError> {
-        self.short_unit(id, |mut unit, id| async move {
+        self.shared(Whose::Payments, id, |mut unit, id| async move {
             let now = unit.now();
             sqlx::query(
                 "update payments set at_ms = $1 where order_id = $2 and attempt = $3
@@ -319,9 +347,11 @@ impl Store for InPostgres {
     }
 
     async fn forget_keys(&self, max: u32) -> Result<u32, StoreError> {
-        self.short_unit(max, |mut unit, max| async move {
+        self.unit(max, |mut unit, max| async move {
             let before = unit.now().minus_ms(KEY_KEPT_MS);
-            keys::forget(unit.tx(), before, max).await
+            let forgotten = keys::forget(unit.tx(), before, max).await?;
+            unit.commit().await?;
+            Ok(forgotten)
         })
         .await
     }

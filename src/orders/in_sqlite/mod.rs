@@ -22,7 +22,7 @@ use async_trait::async_trait;
 use crate::base::ids::{FanId, HoldId, IdSource, OrderId, ShowId};
 use crate::base::limits::{DOUBT_MS_MAX, FAN_ORDERS_MAX, KEY_KEPT_MS};
 use crate::base::time::Clock;
-use crate::driver::sqlite::Sqlite;
+use crate::driver::sqlite::{BUSY_MAX, Sqlite};
 use crate::orders::answer;
 use crate::orders::idempotency::{Begun, Claimed, Key};
 use crate::orders::in_sqlite::unit::Unit;
@@ -33,6 +33,7 @@ use crate::orders::rules::payment::{Settled, Verdict};
 use crate::orders::rules::{
     Buyer, Hold, Order, PaymentId, Refusal, cancel, hold, hold_end, order, payment,
 };
+use crate::orders::shares_in_sql::{Shares, Whose};
 use crate::orders::store::{
     Availability, Cancellation, Due, Reconciled, Store, StoreError, Swept, Told,
 };
@@ -44,12 +45,18 @@ pub struct InSqlite {
     sqlite: Sqlite,
     clock: Arc<dyn Clock>,
     ids: Arc<IdSource>,
+    shares: Arc<Shares>,
 }
 
 impl InSqlite {
     /// The store in a file that has the schema `driver::schema::CATRACA`.
     pub fn new(sqlite: Sqlite, clock: Arc<dyn Clock>, ids: Arc<IdSource>) -> Self {
-        Self { sqlite, clock, ids }
+        Self {
+            sqlite,
+            clock,
+            ids,
+            shares: Arc::default(),
+        }
     }
 
     /// Runs a unit of work to its end, also when the caller is dropped.
@@ -67,6 +74,22 @@ impl InSqlite {
             work(Unit::new(tx, now, this.ids)).await
         };
         self.sqlite.outlive(unit).await
+    }
+
+    /// The same for what comes in crowds: of those who wait for the one writer, each crowd is a few.
+    async fn shared<T, W, F>(&self, whose: Whose, work: W) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        W: FnOnce(Unit) -> F + Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send,
+    {
+        let waited = tokio::time::timeout(BUSY_MAX, self.shares.take(&whose)).await;
+        let share = waited.map_err(|_| sqlx::Error::PoolTimedOut)?;
+        self.unit(move |unit| async move {
+            let _share = share;
+            work(unit).await
+        })
+        .await
     }
 }
 
@@ -96,7 +119,7 @@ impl Store for InSqlite {
 
     async fn begin(&self, key: &Key) -> Result<Begun, StoreError> {
         let key = key.clone();
-        self.unit(move |mut unit| async move {
+        self.shared(Whose::Show(key.show.clone()), move |mut unit| async move {
             let now = unit.now();
             let begun = keys::begin(unit.tx(), &key, now).await?;
             unit.commit().await?;
@@ -107,16 +130,19 @@ impl Store for InSqlite {
 
     async fn release_key(&self, claimed: &Claimed) -> Result<(), StoreError> {
         let claimed = claimed.clone();
-        self.unit(move |mut unit| async move {
-            keys::release(unit.tx(), &claimed).await?;
-            unit.commit().await
-        })
+        self.shared(
+            Whose::Show(claimed.key.show.clone()),
+            move |mut unit| async move {
+                keys::release(unit.tx(), &claimed).await?;
+                unit.commit().await
+            },
+        )
         .await
     }
 
     async fn hold(&self, request: &PlaceHold, key: Option<&Claimed>) -> Told<Hold> {
         let (request, key) = (request.clone(), key.cloned());
-        self.unit(move |unit| async move {
+        self.shared(Whose::holding(&request), move |unit| async move {
             let mut unit = unit.asked_by(&request.buyer, key);
             let (id, now) = (unit.ids().hold(unit.now()), unit.now());
             let facts = facts::for_hold(unit.tx(), &request, now).await?;
@@ -128,7 +154,7 @@ impl Store for InSqlite {
 
     async fn release(&self, buyer: &Buyer, id: HoldId) -> Told<()> {
         let buyer = buyer.clone();
-        self.unit(move |unit| async move {
+        self.shared(Whose::Show(buyer.show.clone()), move |unit| async move {
             let mut unit = unit.asked_by(&buyer, None);
             let found = facts::hold(unit.tx(), id).await?;
             let decided = hold_end::release(found.as_ref(), buyer.fan, &buyer.show);
@@ -139,25 +165,31 @@ impl Store for InSqlite {
 
     async fn place(&self, request: &PlaceOrder, key: Option<&Claimed>) -> Told<Placed> {
         let (request, key) = (request.clone(), key.cloned());
-        self.unit(move |unit| async move {
-            let mut unit = unit.asked_by(&request.buyer, key);
-            let facts = facts::for_order(unit.tx(), &request).await?;
-            let (id, now) = (unit.ids().order(unit.now()), unit.now());
-            let decided = facts.and_then(|facts| order::place(&facts, &request, id, now));
-            unit.finish(decided, answer::placed).await
-        })
+        self.shared(
+            Whose::Show(request.buyer.show.clone()),
+            move |unit| async move {
+                let mut unit = unit.asked_by(&request.buyer, key);
+                let facts = facts::for_order(unit.tx(), &request).await?;
+                let (id, now) = (unit.ids().order(unit.now()), unit.now());
+                let decided = facts.and_then(|facts| order::place(&facts, &request, id, now));
+                unit.finish(decided, answer::placed).await
+            },
+        )
         .await
     }
 
     async fn pay(&self, request: &Pay, key: Option<&Claimed>) -> Told<Order> {
         let (request, key) = (request.clone(), key.cloned());
-        self.unit(move |unit| async move {
-            let mut unit = unit.asked_by(&request.buyer, key);
-            let found = facts::order(unit.tx(), request.order).await?;
-            let last = facts::last_payment(unit.tx(), request.order).await?;
-            let decided = order::pay(found.as_ref(), last.as_ref(), &request, unit.now());
-            unit.finish(decided, answer::paying).await
-        })
+        self.shared(
+            Whose::Show(request.buyer.show.clone()),
+            move |unit| async move {
+                let mut unit = unit.asked_by(&request.buyer, key);
+                let found = facts::order(unit.tx(), request.order).await?;
+                let last = facts::last_payment(unit.tx(), request.order).await?;
+                let decided = order::pay(found.as_ref(), last.as_ref(), &request, unit.now());
+                unit.finish(decided, answer::paying).await
+            },
+        )
         .await
     }
 
@@ -194,7 +226,7 @@ impl Store for InSqlite {
 
     async fn answered(&self, id: PaymentId, verdict: &Verdict) -> Result<Settled, StoreError> {
         let verdict = verdict.clone();
-        self.unit(move |mut unit| async move {
+        self.shared(Whose::Payments, move |mut unit| async move {
             let facts = facts::for_payment(unit.tx(), id).await?;
             let decision = payment::answered(&facts, &verdict, unit.now());
             unit.save_and_commit(decision).await
@@ -203,7 +235,7 @@ impl Store for InSqlite {
     }
 
     async fn refunded(&self, id: PaymentId) -> Result<bool, StoreError> {
-        self.unit(move |mut unit| async move {
+        self.shared(Whose::Payments, move |mut unit| async move {
             let facts = facts::for_payment(unit.tx(), id).await?;
             let decision = payment::refunded(&facts, unit.now());
             unit.save_and_commit(decision).await
@@ -212,7 +244,7 @@ impl Store for InSqlite {
     }
 
     async fn postpone(&self, id: PaymentId) -> Result<(), StoreError> {
-        self.unit(move |mut unit| async move {
+        self.shared(Whose::Payments, move |mut unit| async move {
             sqlx::query(
                 "update payments set at_ms = ? where order_id = ? and attempt = ?
                  and state in ('asked', 'refunding')",

@@ -26,6 +26,7 @@ const WHERE: &str = "CATRACA_CRASH_WHERE";
 
 fn key(round: u64) -> Key {
     Key {
+        show: "show".parse().unwrap(),
         fan: fan_id(1),
         route: "orders",
         key: format!("k{round}"),

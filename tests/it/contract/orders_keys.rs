@@ -25,6 +25,7 @@ const TWO: &str = r#"{"quantity":2,"section":"B"}"#;
 
 fn key() -> Key {
     Key {
+        show: "show".parse().unwrap(),
         fan: fan_id(1),
         route: "holds",
         key: "k".to_owned(),

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use catraca::orders::rules::hold::{PlaceHold, Wish};
+use http::StatusCode;
 use tokio::task::JoinSet;
 
+use crate::contract::gate::post;
 use crate::contract::shop::Shop;
 use crate::contract::shop_home::{Db, Home};
 
@@ -36,9 +38,7 @@ async fn h4_sold_out_is_never_said_of_a_locked_seat() {
         };
         let store = shop.store.clone();
         let asking = tokio::spawn(async move { store.hold(&request, None).await });
-        let waits = "select count(*) as waits from pg_stat_activity
-          where datname = current_database() and wait_event_type = 'Lock'";
-        while shop.db.rows(waits, &[]).await[0].number("waits") == 0 && !asking.is_finished() {
+        while waiting(&shop).await == 0 && !asking.is_finished() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         assert!(!asking.is_finished(), "a no before it is certain");
@@ -81,4 +81,59 @@ async fn h9_a_hot_section_stops_no_other() {
     let told = waiting.join_all().await;
     assert_eq!(told.iter().filter(|told| told.is_ok()).count(), 1);
     shop.audit(52).await;
+}
+
+/// How many sessions of the database wait for a lock.
+async fn waiting(shop: &Shop) -> i64 {
+    let waits = "select count(*) as waits from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock'";
+    shop.db.rows(waits, &[]).await[0].number("waits")
+}
+
+/// More buyers of one show than a process has connections want what somebody has locked, by section, by name
+/// and with keys. Buyers of another show are served meanwhile; the crowd is told to ask again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn h9_a_show_that_waits_keeps_nobody_from_another() {
+    let Some(home) = Home::postgres().await else {
+        return;
+    };
+    let hot = Arc::new(Shop::open(&home, &[("B", 50, true)]).await);
+    let calm = hot.beside("calm", &[("B", 20, true)]).await;
+    let Db::Postgres(db) = &hot.db else {
+        panic!("on PostgreSQL");
+    };
+    let mut other = db.pool.begin().await.unwrap();
+    for lock in [
+        "select from seats where show = 'show' for update",
+        "insert into idempotency_keys (fan, route, key, fingerprint, in_flight_until_ms, at_ms)
+         select lpad(to_hex(n), 32, '0'), 'holds', 'k', 'f', 0, 0 from generate_series(2, 61) n",
+    ] {
+        sqlx::query(lock).execute(&mut *other).await.unwrap();
+    }
+    let mut crowd = JoinSet::new();
+    for fan in 1..=60 {
+        let hot = hot.clone();
+        let ask = match fan % 3 {
+            0 => post(fan, "holds", r#"{"section":"B","quantity":1}"#),
+            1 => post(fan, "holds", r#"{"seats":["B-1"]}"#),
+            _ => {
+                post(fan, "holds", r#"{"section":"B","quantity":2}"#).header("idempotency-key", "k")
+            }
+        };
+        crowd.spawn(async move { hot.send(ask).await });
+    }
+    while waiting(&hot).await < 2 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for fan in 100..103 {
+        let hold = calm.hold(fan, 2).await.unwrap();
+        calm.order(fan, hold.id).await.unwrap();
+    }
+    assert!(crowd.try_join_next().is_none(), "somebody was served first");
+    for told in crowd.join_all().await {
+        assert_eq!(told.status, StatusCode::SERVICE_UNAVAILABLE, "{told:?}");
+        assert!(told.headers.contains_key("retry-after"));
+    }
+    other.rollback().await.unwrap();
+    hot.hold(1, 1).await.unwrap();
 }
