@@ -63,12 +63,18 @@ pub(crate) async fn enter<'a>(
     if let Some(shown) = &joiner.shown
         && shown.pass.edition == seen.board.edition
     {
-        let standing = standing::restore(gateway, seen, &shown.pass).await?;
+        let (standing, number) = standing::restore(gateway, seen, &shown.pass).await?;
         if !matches!(standing, Standing::Gone(_)) {
             metrics::join("kept");
+            let (shown, view) = if number == shown.pass.number {
+                (shown.clone(), View::new(seen, &shown.pass, standing))
+            } else {
+                let (fan, origin) = (shown.pass.fan, Origin::Known);
+                hand_over(gateway, seen, show, (Joining { fan, origin }, number))
+            };
             return Ok(Entered {
-                view: View::new(seen, &shown.pass, standing),
-                shown: shown.clone(),
+                view,
+                shown,
                 status: StatusCode::OK,
                 left: None,
             });

@@ -1,6 +1,6 @@
 //! How one fan stands: from memory while they wait, from the room once their place is reached.
 
-use crate::base::ids::{FanId, Place};
+use crate::base::ids::{FanId, Number, Place};
 use crate::base::limits::{POLL_MS_MAX, POLL_MS_MIN, PRESENT_MS};
 use crate::base::time::Timestamp;
 use crate::gateway::Gateway;
@@ -196,7 +196,8 @@ async fn restore_or_wait(gateway: &Gateway, seen: &Seen, pass: &Pass) -> Result<
     }
 }
 
-/// Shows a pass to the room, which may have lost its fan.
+/// Shows a pass to the room, which may have lost its fan. Answers the number that counts, too: where the
+/// pass is the second that its fan was given, that of the first.
 ///
 /// # Errors
 /// 401 for a pass of another edition, 503 where the room is away or older than the pass.
@@ -204,9 +205,14 @@ pub(crate) async fn restore(
     gateway: &Gateway,
     seen: &Seen,
     pass: &Pass,
-) -> Result<Standing, Problem> {
+) -> Result<(Standing, Number), Problem> {
     let restored = show(gateway, seen, pass).await?;
-    of_restored(gateway, restored, seen, pass)
+    let number = if let Restored::Known(Claimed::Waiting { number }) = restored {
+        number
+    } else {
+        pass.number
+    };
+    Ok((of_restored(gateway, restored, seen, pass)?, number))
 }
 
 async fn show(gateway: &Gateway, seen: &Seen, pass: &Pass) -> Result<Restored, StoreError> {

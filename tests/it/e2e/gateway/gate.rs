@@ -59,6 +59,24 @@ async fn whichever_number_a_fan_shows_there_is_one_ticket() {
     assert_eq!(id(&ticket), id(&another));
 }
 
+/// And whoever asks again with the second is told the first, which the room holds.
+#[tokio::test]
+async fn whoever_joins_with_a_second_number_is_told_the_first() {
+    let door = Door::open().await;
+    let (bia, last) = (door.new_fan().await, door.new_fan().await);
+    let mut second = Pass::claimed(&bia.pass).unwrap();
+    second.number = Number(last.number);
+    let second = second.sign(&door.keys);
+    let joined = door.join(&[("x-catraca-pass", &second)]).await;
+    assert_eq!(joined.status, 200, "{joined:?}");
+    let told = joined.json();
+    assert_eq!(told["number"], bia.number);
+    let pass = Pass::claimed(told["pass"].as_str().unwrap()).unwrap();
+    assert_eq!((pass.fan, pass.number), (bia.fan, Number(bia.number)));
+    let again = door.join(&[("x-catraca-pass", &bia.pass)]).await;
+    assert_eq!(again.json()["number"], bia.number);
+}
+
 #[tokio::test]
 async fn a_live_ticket_passes_as_header_and_as_cookie() {
     let door = Door::open().await;
