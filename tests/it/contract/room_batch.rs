@@ -216,20 +216,30 @@ async fn a_turn_that_was_given_to_somebody_who_went_goes_on() {
     assert_eq!(joined, Joined::New { number: Number(2) });
 }
 
-#[tokio::test]
-async fn a_full_queue_refuses() {
-    let home = Home::new();
-    let gate = Gate::before(&home).await;
-    let rooms = Rooms::new(gate.clone());
+/// One call on its way, and the queue behind it full.
+async fn as_many_as_may(rooms: &Rooms) -> Vec<Asking> {
     let mut waiting = Vec::new();
     for n in 0..=BATCH_QUEUE_MAX as u64 {
-        waiting.push(asking(&rooms, n).await);
+        waiting.push(asking(rooms, n).await);
     }
+    waiting
+}
+
+async fn nobody_more_may(rooms: &Rooms) {
     let refused = bounded(rooms.join(&show(), joining(9_999, Origin::Minted))).await;
     assert!(
         matches!(refused, Err(StoreError::Overloaded)),
         "{refused:?}"
     );
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses() {
+    let home = Home::new();
+    let gate = Gate::before(&home).await;
+    let rooms = Rooms::new(gate.clone());
+    let waiting = as_many_as_may(&rooms).await;
+    nobody_more_may(&rooms).await;
     gate.answers.add_permits(100);
     for answer in waiting {
         assert!(matches!(bounded(answer).await, Ok(Joined::New { .. })));
@@ -241,10 +251,7 @@ async fn who_has_gone_takes_nobodys_place_in_a_full_queue() {
     let home = Home::new();
     let gate = Gate::before(&home).await;
     let rooms = Rooms::new(gate.clone());
-    let mut waiting = Vec::new();
-    for n in 0..=BATCH_QUEUE_MAX as u64 {
-        waiting.push(asking(&rooms, n).await);
-    }
+    let mut waiting = as_many_as_may(&rooms).await;
     let gone = waiting.split_off(BATCH_QUEUE_MAX - 1);
     assert_eq!(gone.len(), 2);
     drop(gone);
@@ -252,11 +259,7 @@ async fn who_has_gone_takes_nobodys_place_in_a_full_queue() {
     for n in 0..2 {
         instead.push(asking(&rooms, 8_000 + n).await);
     }
-    let refused = bounded(rooms.join(&show(), joining(9_999, Origin::Minted))).await;
-    assert!(
-        matches!(refused, Err(StoreError::Overloaded)),
-        "{refused:?}"
-    );
+    nobody_more_may(&rooms).await;
     gate.answers.add_permits(100);
     for answer in waiting.into_iter().chain(instead) {
         assert!(matches!(bounded(answer).await, Ok(Joined::New { .. })));
