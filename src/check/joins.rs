@@ -45,7 +45,8 @@ impl Evidence {
                 }
             }
         }
-        for asked in facts.operations(id) {
+        // A probe is meant to be refused: it asks about no place.
+        for asked in facts.operations(id).filter(|asked| asked.op != "probe") {
             let (in_vain, answered) = evidence.asked.entry(asked.person).or_default();
             match asked.outcome {
                 Outcome::Ok => *answered = asked.done_us.max(*answered),
@@ -126,6 +127,12 @@ mod tests {
             &judge(&facts),
             "1 joins without a journal were asked about again",
         );
+        let probe = Operation {
+            outcome: Outcome::Refused,
+            ..operation("probe", 7, 500, 510)
+        };
+        facts.history = Some(vec![join(7, 10, 20, 3), probe]);
+        assert_clean(&judge(&facts));
         // The ledger knows fan 9, whatever the client heard.
         facts.history = Some(vec![join(9, 10, 20, 3)]);
         assert_clean(&judge(&facts));
