@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use catraca::admitter::ledger::entry_of;
 use catraca::base::ids::{Edition, FanId, Generation, Number, Place};
@@ -126,6 +127,7 @@ on_every_database! {
     the_beacon_is_waited_for_and_entered_once,
     fans_are_called_in_the_order_of_the_draw_on_redis,
     a_loss_between_any_two_steps_changes_no_place,
+    numbers_that_nobody_holds_keep_nobody_waiting,
     a_show_with_presence_tells_its_room,
 }
 
@@ -276,6 +278,44 @@ async fn a_loss_between_any_two_steps_changes_no_place(site: Site) {
             assert_eq!(place, table.place(Number(number as u64)), "step {step}");
         }
     }
+}
+
+/// Lost while it was early, a room draws for a million numbers of which a hundred are held. The admitter does not
+/// rest between looking at them: their fans are called in about the time that the rate gives.
+async fn numbers_that_nobody_holds_keep_nobody_waiting(site: Site) {
+    let Some(server) = Server::start(&REDIS) else {
+        return;
+    };
+    let room = InRedis::connect(&server.url()).await.unwrap();
+    let mut world = World::on(&site.db, Arc::new(room));
+    let fans = world.early(PLAIN, 100).await;
+    server.tell(&["flushall"]);
+    world
+        .step_until(async |w| w.rooms.board(&w.show).await.is_ok())
+        .await;
+    for (fan, number) in fans.iter().zip(1..) {
+        let (board, number) = (world.board().await, Number(number));
+        let restoring = Restoring {
+            fan: *fan,
+            number,
+            edition: Edition(1),
+            generation: board.generation,
+            place: None,
+        };
+        let restored = world.rooms.restore(&world.show, restoring).await.unwrap();
+        assert!(matches!(restored, Restored::Waiting), "{restored:?}");
+    }
+    world.ask_to_open().await;
+    world.until_open().await;
+    let mut rested = Duration::ZERO;
+    while 0 < world.board().await.waiting {
+        let pause = world.admitter.step().await;
+        tokio::time::sleep(pause).await;
+        rested += pause;
+    }
+    assert!(1_000_000 < world.board().await.draw.unwrap().size);
+    let windows = Duration::from_secs(fans.len() as u64 / 50);
+    assert!(rested < 2 * windows, "{rested:?}");
 }
 
 async fn a_show_with_presence_tells_its_room(site: Site) {
