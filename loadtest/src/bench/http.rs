@@ -1,6 +1,7 @@
 //! HTTP/1.1, as little of it as a bench needs: one keep-alive connection, answers with a length.
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -61,8 +62,13 @@ fn whole(heard: &[u8]) -> anyhow::Result<Option<(u16, usize)>> {
     Ok((end + 4 + length <= heard.len()).then_some((status, end + 4)))
 }
 
-/// Everybody has an address of their own, so that the limits count them as they would in life.
-pub(super) fn address(fan: usize) -> String {
+/// Addresses that nobody has used yet.
+static FRESH: AtomicUsize = AtomicUsize::new(0);
+
+/// An address for a fan of their own, in every part of a run, so that the limits count them as they would in
+/// life.
+pub(super) fn fresh_address() -> String {
+    let fan = FRESH.fetch_add(1, Ordering::Relaxed);
     format!("10.{}.{}.{}", fan >> 16 & 255, fan >> 8 & 255, fan & 255)
 }
 

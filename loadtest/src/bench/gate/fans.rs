@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -10,20 +9,12 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::bench::http::{Connection, address};
+use crate::bench::http::{Connection, fresh_address};
 
 /// Connections that prepare fans.
 const CONNECTIONS: usize = 64;
 /// Times that a called fan asks for their ticket, a second apart.
 const CALLS_AWAITED: usize = 60;
-
-/// Addresses that nobody has used yet.
-static FRESH: AtomicUsize = AtomicUsize::new(0);
-
-/// An address for a fan of their own, in every part of a run.
-pub(super) fn fresh_address() -> String {
-    address(FRESH.fetch_add(1, Ordering::Relaxed))
-}
 
 /// What a fan without a pass says to join.
 pub(super) fn join(show: &str, from: &str) -> String {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::bench::gate::crowd::{Side, Write, apart, medians, over_and_over, sum};
 use crate::bench::gate::{JOINS, LINE, Site, fans, row};
-use crate::bench::http::Connection;
+use crate::bench::http::{Connection, fresh_address};
 use crate::bench::system::NAIVE;
 use crate::bench::table::{Must, Row};
 
@@ -20,7 +20,7 @@ pub(super) fn rows(site: &Site<'_>) -> anyhow::Result<Vec<Row>> {
     let waiting = fans::waiting(gateway, LINE, site.scale.pollers);
     let polls = over_and_over(&site.runtime.block_on(waiting)?);
     let joins: Write = Arc::new(|_, out| {
-        out.extend_from_slice(fans::join(JOINS, &fans::fresh_address()).as_bytes());
+        out.extend_from_slice(fans::join(JOINS, &fresh_address()).as_bytes());
     });
     let like = |write: &Write| -> anyhow::Result<String> {
         let bytes = site.runtime.block_on(bytes_of_answer(gateway, write))?;

@@ -22,10 +22,13 @@ use crate::bench::table::{Must, Row};
 
 /// Orders a second at most: one after the other, so that a shop which takes longer is asked less often.
 const PER_S: u32 = 100;
-/// How long a turn lasts, however slow the shop: all of them end within minutes.
-const TURN: Duration = Duration::from_secs(4);
-/// Turns of each kind in a round.
-const TURNS: u32 = 2;
+/// How long a turn lasts, however slow the shop: all of them end within minutes. Short, so that what else
+/// happens on the machine falls on both.
+const TURN: Duration = Duration::from_secs(2);
+/// Turns of each kind in a round. One order in a hundred decides, and there must be enough of those.
+const TURNS: u32 = 12;
+/// How long what was on its way when broker and notifier went may take to arrive.
+const SETTLES: Duration = Duration::from_secs(4);
 const SHOW: &str = "show";
 const MAILS: &str = "select count(*) from notices";
 const RELAYED: &str = "select count(*) from outbox_log";
@@ -128,7 +131,7 @@ impl Suffering {
         if let Some(broker) = broker {
             broker.kill()?;
         }
-        tokio::time::sleep(TURN).await; // what was on its way arrives
+        tokio::time::sleep(SETTLES).await;
         Ok(Self {
             is_cut_off,
             mails: shop.count(MAILS).await?,

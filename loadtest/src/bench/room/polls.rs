@@ -56,6 +56,15 @@ impl<'a> Polls<'a> {
         Ok((p99.as_secs_f64() * 1e3, micros(spent, count)))
     }
 
+    /// The CPU of gateway and server together for a join in microseconds, where so many more join by HTTP.
+    pub(super) fn joins(&self, show: &str, fans: usize) -> anyhow::Result<f64> {
+        let (gateway, room) = (self.stage.gateway, self.stage.room);
+        let before = gateway.cpu()? + room.cpu()?;
+        self.runtime
+            .block_on(wire::join(gateway.door, show, fans))?;
+        Ok(micros(gateway.cpu()? + room.cpu()? - before, fans))
+    }
+
     /// Scripts that the server has run.
     fn scripts(&self) -> anyhow::Result<i64> {
         let info = self.stage.room.connection()?.say("INFO commandstats")?;

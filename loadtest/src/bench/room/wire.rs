@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use crate::bench::http::{Connection, address};
+use crate::bench::http::{Connection, fresh_address};
 
 /// Keep-alive connections that all fans share.
 const CONNECTIONS: usize = 64;
@@ -36,8 +36,8 @@ pub(super) async fn join(
         tasks.spawn(async move {
             let mut connection = Connection::open(door).await?;
             let mut polls = Vec::new();
-            for fan in (first..fans).step_by(CONNECTIONS) {
-                let from = address(fan);
+            for _ in (first..fans).step_by(CONNECTIONS) {
+                let from = fresh_address();
                 let request = format!(
                     "POST /v1/shows/{show}/join HTTP/1.1\r\nhost: bench\r\nx-forwarded-for: {from}\r\n\
                      content-length: 0\r\n\r\n"
