@@ -214,7 +214,8 @@ fn item(operation: &Operation, refused_anywhere: &[&str]) -> PathItem {
         built = built.response(*status, answer(status, *carries));
     }
     for status in refused_anywhere.iter().chain(operation.refuses) {
-        built = built.response(*status, refusal(status));
+        let in_page = operation.refuses_in_page.contains(status);
+        built = built.response(*status, refusal(status, in_page));
     }
     for requirement in security(operation.asker) {
         built = built.security(requirement);
@@ -279,8 +280,11 @@ fn in_header(header: &operations::Header) -> Parameter {
 }
 
 /// A problem. Of one that asks for patience, how much is told in headers.
-fn refusal(status: &str) -> Response {
-    let problem = ResponseBuilder::new().description("A problem");
+fn refusal(status: &str, in_page: bool) -> Response {
+    let mut problem = ResponseBuilder::new().description("A problem");
+    if in_page {
+        problem = problem.content("text/html", text());
+    }
     if status != "429" {
         return problem
             .content("application/problem+json", json("Problem"))
@@ -324,8 +328,6 @@ fn answer(status: &str, carries: Carries) -> Response {
         _ => "As it stands",
     };
     let response = ResponseBuilder::new().description(description);
-    let text =
-        || ContentBuilder::new().schema(Some(ObjectBuilder::new().schema_type(Type::String)));
     match carries {
         Carries::Nothing => response,
         Carries::Json(name) => response.content("application/json", json(name)),
@@ -333,6 +335,12 @@ fn answer(status: &str, carries: Carries) -> Response {
         Carries::File => response.content("*/*", text()),
     }
     .build()
+}
+
+fn text() -> utoipa::openapi::Content {
+    ContentBuilder::new()
+        .schema(Some(ObjectBuilder::new().schema_type(Type::String)))
+        .build()
 }
 
 fn json(name: &str) -> utoipa::openapi::Content {

@@ -73,6 +73,8 @@ pub(super) struct Operation {
     pub(super) answers: &'static [(&'static str, Carries)],
     /// Statuses of its own refusals; those that every path has are added.
     pub(super) refuses: &'static [&'static str],
+    /// Of all its refusals those that are told people in a page as well.
+    pub(super) refuses_in_page: &'static [&'static str],
 }
 
 pub(super) const fn ask(
@@ -93,6 +95,7 @@ pub(super) const fn ask(
         takes: None,
         answers: &[],
         refuses: &[],
+        refuses_in_page: &[],
     }
 }
 
@@ -119,6 +122,11 @@ impl Operation {
 
     pub(super) const fn refuses(mut self, statuses: &'static [&'static str]) -> Self {
         self.refuses = statuses;
+        self
+    }
+
+    const fn refuses_in_page(mut self, statuses: &'static [&'static str]) -> Self {
+        self.refuses_in_page = statuses;
         self
     }
 }
@@ -287,7 +295,9 @@ pub(super) const OPERATIONS: &[Operation] = &[
         "The join of the page without scripts",
         Asker::Anybody,
     )
-    .answers(&[("303", Carries::Nothing)]),
+    .answers(&[("303", Carries::Nothing)])
+    .refuses(&["401"])
+    .refuses_in_page(&["401", "429", "503"]),
     ask(
         "POST",
         "/w/{show}/leave",

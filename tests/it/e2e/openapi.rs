@@ -29,6 +29,15 @@ pub(super) const LIMITS: [(&str, &str); 6] = [
     ("CATRACA__GATEWAY__LIMITS__GATED__BURST", "100000"),
 ];
 
+/// Fails unless the document says that what is asked may be answered like this.
+pub(super) fn is_told((method, path): (&str, &str), status: u16, content_type: &str) {
+    let document = include_str!("../../../docs/openapi.json");
+    let document: Value = serde_json::from_str(document).unwrap();
+    let told = &document["paths"][path][method]["responses"][status.to_string()]["content"];
+    let kind = content_type.split(';').next().unwrap();
+    assert!(told[kind].is_object(), "{path}: {status} as {kind}: {told}");
+}
+
 /// Pass and ticket of a fan who is inside.
 pub(super) async fn visitor(server: &Server, folder: &Path) -> (String, String) {
     let token = std::fs::read_to_string(folder.join("admin-token")).unwrap();

@@ -11,6 +11,7 @@ use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use serde_json::{Value, json};
 
 use crate::e2e::gateway::door::{Answer, Door, Plan};
+use crate::e2e::openapi;
 
 /// When the room's time begins, in seconds.
 const NOW: i64 = 1_800_000_000;
@@ -215,6 +216,8 @@ async fn whatever_is_wrong_with_a_token_the_refusal_is_the_same() {
     assert_eq!(bodies.len(), 1, "{bodies:?}");
     let form = door.ask("POST", "/w/gala/join?lang=en", &[], "").await;
     assert_eq!(form.status, 401);
+    let told = form.header("content-type");
+    openapi::is_told(("post", "/w/{show}/join"), form.status, told);
     assert!(
         form.text.contains("each account of the shop has one place"),
         "{}",

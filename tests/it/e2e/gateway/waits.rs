@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::e2e::gateway::accounts::{Key, claims_until};
 use crate::e2e::gateway::door::{Answer, Door};
 use crate::e2e::gateway::limits::{challenged, join, proof, strict};
+use crate::e2e::openapi;
 use crate::support::client::Client;
 use crate::support::process::Server;
 use crate::support::sale::settings;
@@ -34,6 +35,8 @@ async fn press(door: &Door, token: &str) -> Answer {
 /// The wait that a page asks for.
 fn token_of(page: &Answer) -> String {
     assert_eq!(page.status, 429, "{page:?}");
+    let form = ("post", "/w/{show}/join");
+    openapi::is_told(form, page.status, page.header("content-type"));
     let field = page.text.split("name=\"wait\" value=\"").nth(1);
     let token = field.unwrap_or_default().split('"').next().unwrap();
     assert!(!page.text.contains("http-equiv=\"refresh\""));
