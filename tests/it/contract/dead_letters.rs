@@ -2,6 +2,7 @@
 
 use catraca::admin::dead_letters::Replayed;
 use catraca::analytics::step::Teller;
+use catraca::base::limits::PARTITIONS;
 use catraca::base::time::Clock;
 use catraca::event::{Customer, Event, Order, codec};
 use catraca::log::Consumer;
@@ -10,7 +11,7 @@ use catraca::log::patience::Failure;
 use catraca::search::step::Lister;
 
 use crate::contract::desk::{Desk, facts};
-use crate::contract::groups::left;
+use crate::contract::groups::{self, left};
 use crate::contract::provider::{Mood, Provider, confirm, steps};
 use crate::support::database::{self, End, on_every_log};
 use crate::support::until;
@@ -19,6 +20,7 @@ on_every_log! {
     Desk:
     what_can_never_be_sent_is_set_aside_at_once,
     a_replay_sends_once,
+    whoever_replays_all_letters_twice_sends_each_once,
     an_older_event_than_was_told_is_reported_and_not_sent,
     a_view_that_could_not_read_an_event_takes_it_later_once,
     an_older_state_of_a_listing_is_reported_and_not_shown,
@@ -76,6 +78,32 @@ async fn a_replay_sends_once(desk: Desk) {
     assert_eq!(desk.count("select count(*) from notices").await, 1);
     let letter = desk.inbox().dead_letter(1).await.unwrap().unwrap();
     assert_eq!(letter.replayed_at, Some(desk.clock.now()));
+}
+
+/// `./dev drill groups` has 10,000 letters.
+async fn whoever_replays_all_letters_twice_sends_each_once(desk: Desk) {
+    let provider = Provider::of(&desk, Mood::Fails(Failure::Permanent("no".into())));
+    let mut consuming = desk.notifying(provider.clone());
+    let many = groups::orders(20);
+    for first in (0..many).step_by(500) {
+        let next = many.min(first + 500);
+        for order in first..next {
+            let partition = order % u64::from(PARTITIONS);
+            confirm(&desk, u16::try_from(partition).unwrap()).await;
+        }
+        desk.relay_all().await;
+        steps(&mut consuming, |total| total.set_aside == next - first).await;
+    }
+    provider.becomes(Mood::Well);
+    let letters = desk.dead_letters(provider.clone());
+    for answer in [Replayed::Now, Replayed::Before] {
+        for letter in 1..=many {
+            assert_eq!(letters.replay(letter).await.unwrap(), answer, "{letter}");
+        }
+        assert_eq!(provider.taken().len() as u64, many);
+        let notices = desk.count("select count(*) from notices").await;
+        assert_eq!(u64::try_from(notices).unwrap(), many);
+    }
 }
 
 async fn an_older_event_than_was_told_is_reported_and_not_sent(desk: Desk) {
