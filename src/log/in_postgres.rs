@@ -50,7 +50,7 @@ impl Subscriber for InPostgres {
         let rows = sqlx::query(POLL)
             .bind(group)
             .bind(i64::from(partition))
-            .bind(i64::try_from(max).unwrap_or(i64::MAX))
+            .bind(i64::from(u32::try_from(max).unwrap_or(u32::MAX)))
             .fetch_all(&mut reader)
             .await?;
         self.readers.keep(group, reader);

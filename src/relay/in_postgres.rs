@@ -13,7 +13,7 @@ use sqlx::PgConnection;
 use tokio::sync::Mutex;
 
 use crate::base::ids::FencingToken;
-use crate::base::limits::PARTITIONS;
+use crate::base::limits::{PARTITIONS, RELAY_BATCH_MAX};
 use crate::base::time::{Clock, Timestamp};
 use crate::driver::postgres::Postgres;
 use crate::log::LogName;
@@ -25,6 +25,8 @@ use crate::relay::plan::{Batch, Lease, Page, Unsent};
 use crate::relay::store::{Cleaned, Published, Store, StoreError};
 
 const UNSENT: &str = include_str!("sql/unsent.sql");
+/// How many `seq` one look for unsent rows covers, whatever their partition.
+const UNSENT_SPAN: u64 = 2 * RELAY_BATCH_MAX as u64 * PARTITIONS as u64;
 
 /// The outbox of one database.
 #[derive(Debug, Clone)]
@@ -104,7 +106,7 @@ impl Store for InPostgres {
         let look = look.ok_or_else(unknown)?;
         let after = horizon.after(partition, &look).max(floor);
         let settled = horizon.settled(&look);
-        let rows = unsent_rows(&mut connection, (partition, after), max).await?;
+        let rows = unsent_rows(&mut connection, partition, (after, look.last_seq), max).await?;
         let seqs: BTreeSet<u64> = rows.iter().map(|row| row.seq).collect();
         let through = match seqs.last() {
             Some(last) if rows.len() == max => settled.min(*last),
@@ -197,18 +199,32 @@ async fn take(
     Ok(token.map(|token| FencingToken(token.cast_unsigned())))
 }
 
+/// The first rows of a partition above a `seq`, as far as this one and what was added since. A step's worth is found in
+/// one look, where partitions get about as much.
 async fn unsent_rows(
     conn: &mut PgConnection,
-    (partition, after): (u16, u64),
+    partition: u16,
+    (mut after, last): (u64, u64),
     max: usize,
-) -> Result<Vec<Unsent>, sqlx::Error> {
-    let rows = sqlx::query(UNSENT)
-        .bind(i64::from(partition))
-        .bind(after.cast_signed())
-        .bind(i64::try_from(max).unwrap_or(i64::MAX))
-        .fetch_all(conn)
-        .await?;
-    rows.iter().map(unsent).collect()
+) -> Result<Vec<Unsent>, StoreError> {
+    let mut found = Vec::new();
+    loop {
+        let up_to = after + UNSENT_SPAN;
+        let rows = sqlx::query(UNSENT)
+            .bind(i64::from(partition))
+            .bind(after.cast_signed())
+            .bind(up_to.cast_signed())
+            .bind(i64::try_from(max - found.len()).unwrap_or(i64::MAX))
+            .fetch_all(&mut *conn)
+            .await?;
+        for row in &rows {
+            found.push(unsent(row)?);
+        }
+        if max <= found.len() || last <= up_to {
+            return Ok(found);
+        }
+        after = up_to;
+    }
 }
 
 /// Whether the lease is still the partition's. Asked inside the transaction that depends on it, which

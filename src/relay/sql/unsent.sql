@@ -1,5 +1,6 @@
--- $1 partition, $2 above which seq, $3 at most so many. Every look-up goes by one row's own index: a join
--- might be planned to read all marks there are, more with every event.
+-- $1 partition, $2 above which seq, $3 up to which, $4 at most so many. Every look-up goes by one row's own
+-- index: a join might be planned to read all marks there are, more with every event. And what is looked at has two
+-- bounds: of a backlog that was never analysed all might be read and sorted for the first rows.
 -- A missing version counts as sent only where marks have been cleaned up: then it may have been among
 -- them. Otherwise it is not there yet.
 select o.seq, o.id, o.type, o.aggregatetype, o.aggregateid, o.aggregate_version, o.payload,
@@ -23,7 +24,7 @@ left join lateral (
     and p.aggregate_version = o.aggregate_version - 1
   limit 1
 ) p on true
-where $2 < o.seq and o.partition = $1
+where $2 < o.seq and o.seq <= $3 and o.partition = $1
   and (select m.seq from outbox_log m where m.seq = o.seq) is null
   and (select m.seq from outbox_quarantine m where m.seq = o.seq) is null
-order by o.seq limit $3
+order by o.seq limit $4

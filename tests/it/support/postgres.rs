@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use catraca::driver::postgres::Postgres;
 use catraca::driver::schema::POSTGRES as MIGRATIONS;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, Row};
+use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
@@ -298,11 +298,15 @@ async fn plan(db: &mut PgConnection, statement: &str) -> String {
     let any = |kind: &String| if kind.ends_with("[]") { "'{1}'" } else { "'1'" };
     let values: Vec<&str> = types.iter().map(any).collect();
     let explain = format!("explain (costs off) execute meant ({})", values.join(", "));
-    let lines = sqlx::query(AssertSqlSafe(explain)).fetch_all(&mut *db);
-    let lines = lines.await.unwrap();
+    let lines = lines(db, explain).await;
     execute(db, "deallocate meant").await;
-    let lines: Vec<String> = lines.iter().map(|line| line.get(0)).collect();
     lines.join("\n")
+}
+
+/// What a statement says that answers with lines.
+pub(crate) async fn lines(db: &mut PgConnection, statement: String) -> Vec<String> {
+    let rows = sqlx::query_scalar(AssertSqlSafe(statement)).fetch_all(db);
+    rows.await.unwrap()
 }
 
 /// A new folder that the server's user may use.

@@ -4,6 +4,7 @@
 //! `./dev drill relay` is the long form.
 
 mod audit;
+mod backlog;
 mod crew;
 mod held;
 mod mortal;
