@@ -26,6 +26,8 @@ const GROWTH_MAX_KB: u64 = 32 * 1_024;
 /// Events that may stand in the topic twice: those of a step or two whose marks a database with much to do did not
 /// write in time.
 const COPIES_MAX: i64 = FEW;
+/// Between two looks, which count all marks.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long it may take for each thousand, at most.
 const PATIENCE_FOR_1000: Duration = Duration::from_secs(6);
 
@@ -64,7 +66,7 @@ async fn marked(sql: &mut PgConnection, events: i64, relay: &Alone) -> u64 {
     let end = Instant::now() + PATIENCE_FOR_1000 * thousands;
     while count(sql, MARKED).await < events {
         assert!(Instant::now() < end, "the backlog does not go");
-        sleep(Duration::from_millis(100)).await;
+        sleep(LOOK_EVERY).await;
     }
     let status = fs::read_to_string(format!("/proc/{}/status", relay.id())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
