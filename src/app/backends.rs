@@ -73,6 +73,8 @@ pub struct Backends {
     pub payments: Arc<dyn Payments>,
     /// The outbox, as the relay sees it.
     pub relay: Arc<dyn relay::store::Store>,
+    /// Where the relay sends events, unless the outbox is the log.
+    pub sink: Option<Arc<dyn relay::store::Sink>>,
     /// What of it can never be sent.
     pub quarantine: Arc<dyn relay::store::Quarantine>,
     /// The event log.
@@ -176,6 +178,7 @@ impl Backends {
             shows,
             orders,
             relay,
+            sink,
             quarantine,
             log,
             inbox,
@@ -200,6 +203,7 @@ impl Backends {
             orders,
             payments,
             relay,
+            sink,
             quarantine,
             log,
             inbox,

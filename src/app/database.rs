@@ -43,6 +43,8 @@ pub struct Stores {
     pub orders: Arc<dyn orders::store::Store>,
     /// The outbox, as the relay sees it.
     pub relay: Arc<dyn relay::store::Store>,
+    /// Where the relay sends events, unless the outbox is the log.
+    pub sink: Option<Arc<dyn relay::store::Sink>>,
     /// What of it can never be sent.
     pub quarantine: Arc<dyn relay::store::Quarantine>,
     /// The event log.
@@ -78,6 +80,7 @@ macro_rules! stores {
                 $clock.clone(),
                 $log.clone(),
             )),
+            sink: None,
             quarantine: Arc::new(relay::$quarantine::$adapter::new(
                 $db.clone(),
                 $clock.clone(),
@@ -160,7 +163,8 @@ impl Database {
             .relay;
         let inbox = Arc::clone(&stores.inbox);
         Stores {
-            relay: Arc::new(ViaKafka::new(relay, Producer::new(kafka.clone()))),
+            relay,
+            sink: Some(Arc::new(ViaKafka::new(Producer::new(kafka.clone())))),
             log: Arc::new(InKafka::new(kafka.clone(), inbox, stores.log)),
             ..stores
         }

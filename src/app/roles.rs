@@ -226,6 +226,7 @@ impl<'a> Roles<'a> {
     ) {
         let relay = Relay::new(
             Arc::clone(&self.backends.relay),
+            self.backends.sink.clone(),
             Arc::clone(&self.backends.clock),
             holder(&self.backends.ids, "relay"),
             RelaySettings::default(),

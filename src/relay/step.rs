@@ -1,9 +1,13 @@
-//! The relay's loop: hold partitions, read what is unsent, plan, publish.
+//! The relay's loop: hold partitions, read what is unsent, plan, send, mark.
 //!
-//! A crash before the publish loses nothing: the rows are still unsent. A crash after it repeats
-//! nothing: the rows have their marks. Where the outbox is the log there is nothing in between: marks
-//! and floor are one transaction. Where the log is Kafka, a crash between its acknowledgement and the
-//! marks sends the same events again, with the same ids.
+//! Partitions go each at its own pace: one whose events are under way to a log that is not the outbox is
+//! left alone until they have arrived or failed (`under_way.rs`), while the others go on. No transaction is
+//! open meanwhile, and leases are renewed.
+//!
+//! A crash before the marks loses nothing: the rows are still unsent. A crash after them repeats nothing:
+//! the rows have their marks. Where the outbox is the log there is nothing in between: marks and floor are
+//! one transaction. Where it is Kafka, a crash between its acknowledgement and the marks sends the same
+//! events again, with the same ids.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +18,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::base::limits::{CLEAN_BATCH_MAX, RELAY_BATCH_MAX, RELAY_EVERY_MS, RELAY_LEASE_TTL_MS};
 use crate::base::time::{Clock, Timestamp};
-use crate::relay::plan::{Lease, Unsent, plan};
-use crate::relay::store::{Published, Store, StoreError};
+use crate::relay::plan::{Batch, Lease, Unsent, plan};
+use crate::relay::store::{Published, Sink, Store, StoreError};
+use crate::relay::under_way::{Arrived, UnderWay};
 use crate::telemetry::metrics;
 use crate::telemetry::traces::{Side, Span};
 
@@ -25,8 +30,12 @@ const RENEW_EVERY_MS: u64 = RELAY_LEASE_TTL_MS / 3;
 const TIDY_EVERY_MS: u64 = 5_000;
 /// How far the floor of an idle partition may lag behind meanwhile before it is worth a write.
 const FLOOR_LAG_MAX: u64 = 1_000;
-/// How long the relay rests after a step that failed.
+/// How long the relay rests after a step that failed, and after it has begun what the log did not take.
 const AFTER_FAILURE_MS: u64 = 500;
+/// How long the first to arrive waits for others: what arrives together is marked in one transaction.
+const OTHERS_MAX: Duration = Duration::from_millis(50);
+/// How long what is under way at a stop is waited for.
+const STOP_MAX: Duration = Duration::from_secs(1);
 
 /// How a relay behaves.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,7 +59,7 @@ pub struct Step {
     pub fenced: u64,
     /// Rows that were removed because everybody is past them.
     pub cleaned: u64,
-    /// Whether a partition has more than one step takes.
+    /// Whether a partition has more than one step takes, or is still under way.
     pub more: bool,
 }
 
@@ -63,15 +72,22 @@ pub struct Relay {
     /// Unique to this relay.
     holder: String,
     leases: Vec<Lease>,
+    under_way: UnderWay,
     renew_at: Timestamp,
     tidy_at: Timestamp,
+    /// How long to rest after the last failure of the log.
+    rest_ms: u64,
+    /// Says that there may be something to send.
+    nudge: Arc<Notify>,
+    stop: CancellationToken,
 }
 
 impl Relay {
-    /// A relay that holds nothing yet. `holder` must be nobody else's, not even this process' in an
-    /// earlier life.
+    /// A relay that holds nothing yet. `sink` is where events go, unless the outbox is the log. `holder`
+    /// must be nobody else's, not even this process' in an earlier life.
     pub fn new(
         store: Arc<dyn Store>,
+        sink: Option<Arc<dyn Sink>>,
         clock: Arc<dyn Clock>,
         holder: String,
         settings: Settings,
@@ -82,62 +98,134 @@ impl Relay {
             settings,
             holder,
             leases: Vec::new(),
+            under_way: UnderWay::to(sink),
             renew_at: Timestamp::default(),
             tidy_at: Timestamp::default(),
+            rest_ms: 0,
+            nudge: Arc::default(),
+            stop: CancellationToken::new(),
         }
     }
 
-    /// Sends up to `RELAY_BATCH_MAX` rows of each partition it holds. Running it twice is harmless:
-    /// a row with a mark is not sent again.
+    /// Sends up to `RELAY_BATCH_MAX` rows of each partition it holds and marks what has arrived. Where that
+    /// takes time, it ends when something has arrived. Running it twice is harmless: a row with a mark is not
+    /// sent again.
     ///
     /// # Errors
     /// [`StoreError`]; the next step goes on from what is committed.
     pub async fn step(&mut self) -> Result<Step, StoreError> {
-        self.hold().await?;
         let mut step = Step::default();
-        let mut batches = Vec::new();
-        let tidies = !self.tidy_at.is_to_come(self.clock.now(), TIDY_EVERY_MS);
+        let mut is_over = false;
+        while !is_over {
+            self.hold().await?;
+            let tidies = !self.tidy_at.is_to_come(self.clock.now(), TIDY_EVERY_MS);
+            step.waiting = self.begin(tidies).await?;
+            is_over = self.wait().await;
+            self.mark(&mut step).await?;
+            if tidies {
+                step.cleaned += self.clean_up().await?;
+                self.tidy_at = self.clock.now().plus_ms(TIDY_EVERY_MS);
+            }
+        }
+        step.more |= !self.under_way.is_empty();
+        self.measure(&step);
+        Ok(step)
+    }
+
+    /// Begins what partitions have to send of which nothing is under way. How many of their rows wait.
+    async fn begin(&mut self, tidies: bool) -> Result<u64, StoreError> {
+        let since = self.clock.now();
+        let mut waiting = 0;
         for lease in &self.leases {
+            if self.under_way.has(lease.partition) {
+                continue;
+            }
             let page = self.store.unsent(lease.partition, RELAY_BATCH_MAX).await?;
             let full = page.rows.len() == RELAY_BATCH_MAX;
             let (floor, is_low) = (page.floor, page.floor < page.given_out);
             let plan = plan(*lease, page);
-            step.waiting += plan.waiting;
+            waiting += plan.waiting;
             let idle = plan.batch.send.is_empty() && plan.batch.quarantine.is_empty();
-            step.more |= !idle && full;
             // A floor may need a mark, of whomever, to rise: in idle times this batch makes one.
             let raises = floor + FLOOR_LAG_MAX <= plan.batch.floor || tidies && is_low;
             if !idle || raises {
-                batches.push(plan.batch);
+                self.under_way.begin(plan.batch, since, !idle && full);
             }
         }
-        if !batches.is_empty() {
-            let since = self.clock.now();
-            let answers = self.store.publish(&batches).await?;
-            for (batch, answer) in batches.iter().zip(answers) {
-                match answer {
-                    Published::Done { sent, quarantined } => {
-                        step.sent += count(sent);
-                        // Of a part it is not said which rows it is.
-                        if sent == batch.send.len() {
-                            batch.send.iter().for_each(|row| trace(row, since));
-                        }
-                        step.quarantined += count(quarantined.len());
-                        quarantined.iter().for_each(report);
-                    }
-                    Published::Fenced => {
-                        step.fenced += 1;
-                        self.leases.retain(|lease| *lease != batch.lease);
-                    }
+        Ok(waiting)
+    }
+
+    /// Waits until something has arrived, and no longer than others may have something to send meanwhile.
+    /// Whether the step is over.
+    async fn wait(&mut self) -> bool {
+        if self.under_way.is_empty() {
+            return true;
+        }
+        tokio::select! {
+            biased;
+            () = self.under_way.one() => {
+                self.under_way.all(OTHERS_MAX).await;
+                true
+            }
+            () = self.stop.cancelled() => true,
+            () = self.nudge.notified() => false,
+            () = sleep(Duration::from_millis(RELAY_EVERY_MS)) => false,
+        }
+    }
+
+    /// Marks what has arrived. Where that fails nobody knows whether it is marked: the next look tells.
+    async fn mark(&mut self, step: &mut Step) -> Result<(), StoreError> {
+        let (marks, rest): (Vec<Batch>, Vec<_>) = self
+            .under_way
+            .take()
+            .into_iter()
+            .map(|Arrived { sent, since, more }| (sent.marks, (since, more, sent.failure)))
+            .unzip();
+        if marks.is_empty() {
+            return Ok(());
+        }
+        let answers = self.store.publish(&marks).await?;
+        let mut failures = Vec::new();
+        for ((batch, answer), (since, more, failure)) in marks.iter().zip(answers).zip(rest) {
+            step.more |= more;
+            failures.extend(failure.map(|failure| (batch.lease.partition, since, failure)));
+            match answer {
+                Published::Done { sent, quarantined } => {
+                    step.sent += count(sent);
+                    // None where all of it goes again.
+                    batch
+                        .send
+                        .iter()
+                        .take(sent)
+                        .for_each(|row| trace(row, since));
+                    step.quarantined += count(quarantined.len());
+                    quarantined.iter().for_each(report);
+                }
+                Published::Fenced => {
+                    step.fenced += 1;
+                    // It may have been renewed meanwhile, or be held again under another token.
+                    let lost = (batch.lease.partition, batch.lease.token);
+                    let is_lost = |lease: &Lease| (lease.partition, lease.token) == lost;
+                    self.leases.retain(|lease| !is_lost(lease));
                 }
             }
         }
-        if tidies {
-            step.cleaned = self.clean_up().await?;
-            self.tidy_at = self.clock.now().plus_ms(TIDY_EVERY_MS);
+        let has_some = |batch: &Batch| !(batch.send.is_empty() && batch.quarantine.is_empty());
+        if marks.iter().any(has_some) {
+            // The rest is unsent as before, and the next batch of its partition begins with it.
+            for (partition, _, failure) in failures {
+                tracing::warn!(
+                    partition,
+                    "the log did not take all of a batch: {failure:#}"
+                );
+            }
+            return Ok(());
         }
-        self.measure(&step);
-        Ok(step)
+        let Some((_, since, failure)) = failures.pop() else {
+            return Ok(());
+        };
+        self.rest_ms = AFTER_FAILURE_MS.saturating_sub(self.clock.now().ms_since(since));
+        Err(StoreError::Log(failure))
     }
 
     /// Takes and renews leases when a third of their time is over. Whoever holds nothing asks as
@@ -149,7 +237,8 @@ impl Relay {
         if self.renew_at.is_to_come(now, RENEW_EVERY_MS) && !lapsed {
             return Ok(());
         }
-        self.leases = self.store.lease(&self.holder, RELAY_LEASE_TTL_MS).await?;
+        let ttl_ms = RELAY_LEASE_TTL_MS + self.under_way.takes_ms();
+        self.leases = self.store.lease(&self.holder, ttl_ms).await?;
         self.renew_at = now.plus_ms(RENEW_EVERY_MS);
         Ok(())
     }
@@ -179,11 +268,19 @@ impl Relay {
         metrics::relay_fenced(step.fenced);
     }
 
-    /// Gives up what it holds, so that another relay need not wait for the leases to run out.
+    /// Marks what arrives soon, and gives up what it holds, so that another relay need not wait for the
+    /// leases to run out. What is under way then is sent again by whoever has its partition next, as after
+    /// a crash.
     ///
     /// # Errors
     /// [`StoreError`]; the leases then run out by themselves.
     pub async fn resign(&mut self) -> Result<(), StoreError> {
+        self.under_way.all(STOP_MAX).await;
+        let mut step = Step::default();
+        match self.mark(&mut step).await {
+            Ok(()) => self.measure(&step),
+            Err(error) => drop(self.rests_ms(error)),
+        }
         self.leases.clear();
         self.store.resign(&self.holder).await
     }
@@ -200,7 +297,8 @@ impl Relay {
         readers: Vec<Arc<Notify>>,
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
-        while !stop.is_cancelled() {
+        (self.nudge, self.stop) = (nudge, stop);
+        while !self.stop.is_cancelled() {
             let pause_ms = match self.step().await {
                 Ok(step) => {
                     if 0 < step.sent {
@@ -213,20 +311,27 @@ impl Relay {
                     self.resign().await?;
                     return Err(elsewhere.into());
                 }
-                Err(error) => {
-                    let error = anyhow::Error::from(error);
-                    tracing::warn!("a relay step failed: {error:#}");
-                    AFTER_FAILURE_MS
-                }
+                Err(error) => self.rests_ms(error),
             };
             tokio::select! {
                 biased;
-                () = stop.cancelled() => {}
-                () = nudge.notified() => {}
+                () = self.stop.cancelled() => {}
+                () = self.nudge.notified() => {}
                 () = sleep(Duration::from_millis(pause_ms)) => {}
             }
         }
         Ok(self.resign().await?)
+    }
+
+    /// Says that a step failed, and how long to rest.
+    fn rests_ms(&self, error: StoreError) -> u64 {
+        let rest_ms = match error {
+            StoreError::Log(_) => self.rest_ms,
+            StoreError::Unavailable(_) | StoreError::Elsewhere(_) => AFTER_FAILURE_MS,
+        };
+        let error = anyhow::Error::from(error);
+        tracing::warn!("a relay step failed: {error:#}");
+        rest_ms
     }
 }
 

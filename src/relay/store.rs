@@ -1,4 +1,4 @@
-//! The port to the outbox and to who relays which partition of it.
+//! The ports to the outbox, with who relays which partition of it, and to a log that is not the outbox.
 
 use std::fmt::Debug;
 
@@ -22,14 +22,31 @@ pub trait Store: Send + Sync + Debug {
     /// The first rows of a partition, by `seq`, that have no mark and are not quarantined.
     async fn unsent(&self, partition: u16, max: usize) -> Result<Page, StoreError>;
 
-    /// Sends batches: marks their rows, at the next offsets of their partitions or where another log has
-    /// put them, keeps what cannot be sent, and raises the floors. A batch whose token is no longer its
+    /// Marks the rows of batches, at the next offsets of their partitions or where another log has put
+    /// them, keeps what cannot be sent, and raises the floors. A batch whose token is no longer its
     /// partition's changes nothing. One answer a batch, in order.
     async fn publish(&self, batches: &[Batch]) -> Result<Vec<Published>, StoreError>;
 
     /// Removes rows and marks that were logged before `before` and that every registered group is
     /// past, at most `max` a partition. Never the last one of a partition: it knows the next offset.
     async fn clean_up(&self, before: Timestamp, max: usize) -> Result<Cleaned, StoreError>;
+}
+
+/// The log, where it is not the outbox.
+#[async_trait]
+pub trait Sink: Send + Sync + Debug {
+    /// Sends the rows of a batch, within `ACK_DEADLINE_MS`: of each key one after the other, each when the one
+    /// before is in the log. Sent again, a row may stand there twice.
+    async fn send(&self, batch: Batch) -> Sent;
+}
+
+/// What became of a batch that was sent.
+#[derive(Debug)]
+pub struct Sent {
+    /// What of it may be marked: rows with the offsets at which they stand, and those that the log takes never.
+    pub marks: Batch,
+    /// Why the rest is not in the log, as far as anybody knows. `None`: there is no rest.
+    pub failure: Option<anyhow::Error>,
 }
 
 /// What can never be sent, as operators have it. Every method is one transaction, and repeating it is harmless.

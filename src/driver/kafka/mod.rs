@@ -58,7 +58,7 @@ struct State {
 }
 
 /// Why Kafka did not do what it was asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum KafkaFault {
     /// The address or the name of the topic is none.
     #[error("{0}")]

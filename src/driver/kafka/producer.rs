@@ -1,10 +1,16 @@
 //! Sends records to the topic and says of each at which offset it was acknowledged.
 //!
-//! acks=all, idempotent, ten seconds. After a fatal error of the library its client never sends again,
-//! so it is thrown away and the next call builds another. What was not acknowledged in time may have
-//! been written all the same: whoever sends it again makes a second copy, with the same event id.
+//! acks=all, idempotent, ten seconds. Many may send at once, by one client of the library. What has had no
+//! answer goes by another the next time, which looks at the topic first, so that whoever waits learns why, and
+//! knows nothing of before; partitions that are well go on by the first. Where the other has an answer, it is
+//! everybody's. A client never sends again after a fatal error of the library, and is thrown away.
+//!
+//! What was not acknowledged in time may have been written all the same: whoever sends it again makes a
+//! second copy, with the same event id.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rdkafka::error::{KafkaError, RDKafkaErrorCode};
@@ -47,7 +53,22 @@ pub type Answer = Result<u64, SendError>;
 /// Sends to one topic.
 pub struct Producer {
     kafka: Kafka,
-    client: Mutex<Option<FutureProducer<Heard>>>,
+    /// By this all goes but what has failed.
+    well: Mutex<Held>,
+    /// By this goes what has failed.
+    other: Mutex<Held>,
+    /// Partitions of which something had no answer.
+    failed: std::sync::Mutex<BTreeSet<u16>>,
+}
+
+type Client = FutureProducer<Heard>;
+
+/// By what the next records go.
+#[derive(Default)]
+struct Held {
+    client: Option<Arc<Client>>,
+    /// When there was none to be had, and why.
+    missing: Option<(Instant, KafkaFault)>,
 }
 
 impl fmt::Debug for Producer {
@@ -63,7 +84,9 @@ impl Producer {
     pub fn new(kafka: Kafka) -> Self {
         Self {
             kafka,
-            client: Mutex::default(),
+            well: Mutex::default(),
+            other: Mutex::default(),
+            failed: std::sync::Mutex::default(),
         }
     }
 
@@ -77,14 +100,13 @@ impl Producer {
         records: &[Record<'_>],
         until: Instant,
     ) -> Result<Vec<Answer>, KafkaFault> {
-        let mut held = self.client.lock().await;
-        if until <= Instant::now() {
-            return Err(KafkaFault::Slow); // whoever was first has taken all the time
-        }
-        let client = match held.take() {
-            Some(client) => client,
-            None => self.connect().await?,
+        let has_failed = {
+            let failed = self.failed();
+            let mut partitions = records.iter().map(|record| record.partition);
+            partitions.any(|partition| failed.contains(&partition))
         };
+        let held = if has_failed { &self.other } else { &self.well };
+        let client = self.client(held, until).await?;
         let sent: Vec<_> = records
             .iter()
             .map(|record| self.begin(&client, record))
@@ -97,29 +119,72 @@ impl Producer {
             self.refuse_alone(&client, records, &mut answers, until)
                 .await;
         }
-        let failed = |answer: &Answer| matches!(answer, Err(SendError::Unsure(_)));
         if answers.iter().any(Result::is_ok) {
             self.kafka.note(None);
         }
+        let unsure: Vec<u16> = records
+            .iter()
+            .zip(&answers)
+            .filter(|(_, answer)| matches!(answer, Err(SendError::Unsure(_))))
+            .map(|(record, _)| record.partition)
+            .collect();
         let fatal = client.client().fatal_error();
         if let Some((code, reason)) = &fatal {
             tracing::warn!("Kafka's client is beyond help and is built anew: {code}: {reason}");
         }
-        // After a failure the topic is looked at again, so that whoever waits learns why.
-        if fatal.is_none() && !answers.iter().any(failed) {
-            *held = Some(client);
-        } else {
-            // It waits for its threads.
-            drop(tokio::task::spawn_blocking(move || drop(client)));
+        if fatal.is_some() {
+            let_go(&self.well, &client).await;
         }
+        if fatal.is_some() || !unsure.is_empty() {
+            let_go(&self.other, &client).await;
+            self.failed().extend(unsure);
+        } else if has_failed {
+            self.is_well(&client).await;
+        }
+        retire(client);
         Ok(answers)
+    }
+
+    fn failed(&self) -> MutexGuard<'_, BTreeSet<u16>> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The client that is held, or a new one.
+    async fn client(&self, held: &Mutex<Held>, until: Instant) -> Result<Arc<Client>, KafkaFault> {
+        let asked_at = Instant::now();
+        let mut held = held.lock().await;
+        if until <= Instant::now() {
+            return Err(KafkaFault::Slow); // whoever was first has taken all the time
+        }
+        if let Some(client) = &held.client {
+            return Ok(Arc::clone(client));
+        }
+        if let Some((at, fault)) = &held.missing
+            && asked_at <= *at
+        {
+            return Err(fault.clone()); // whoever was first has asked for all
+        }
+        let made = self.connect().await;
+        match &made {
+            Ok(client) => held.client = Some(Arc::clone(client)),
+            Err(fault) => held.missing = Some((Instant::now(), fault.clone())),
+        }
+        made
+    }
+
+    /// All goes by this one from now on, by which what had failed was answered.
+    async fn is_well(&self, client: &Arc<Client>) {
+        let_go(&self.other, client).await;
+        self.failed().clear();
+        let before = self.well.lock().await.client.replace(Arc::clone(client));
+        before.map(retire);
     }
 
     /// A broker takes or refuses what came in one request as one. Only a record that is refused alone is
     /// refused for its own sake, so each of those that were not alone goes once more.
     async fn refuse_alone(
         &self,
-        client: &FutureProducer<Heard>,
+        client: &Client,
         records: &[Record<'_>],
         answers: &mut [Answer],
         until: Instant,
@@ -131,7 +196,7 @@ impl Producer {
         }
     }
 
-    async fn connect(&self) -> Result<FutureProducer<Heard>, KafkaFault> {
+    async fn connect(&self) -> Result<Arc<Client>, KafkaFault> {
         self.kafka.check_topic().await?;
         let deadline = ACK_DEADLINE_MS.to_string();
         let mut settings = self.kafka.settings();
@@ -141,14 +206,11 @@ impl Producer {
             .set("message.timeout.ms", &deadline)
             .set("linger.ms", "0")
             .set("compression.type", "lz4");
-        Ok(settings.create_with_context(self.kafka.heard())?)
+        let client = settings.create_with_context(self.kafka.heard())?;
+        Ok(Arc::new(client))
     }
 
-    fn begin(
-        &self,
-        client: &FutureProducer<Heard>,
-        record: &Record<'_>,
-    ) -> Result<DeliveryFuture, KafkaError> {
+    fn begin(&self, client: &Client, record: &Record<'_>) -> Result<DeliveryFuture, KafkaError> {
         let mut headers = OwnedHeaders::new_with_capacity(record.headers.len());
         for (key, value) in &record.headers {
             let value = Some(*value);
@@ -160,6 +222,20 @@ impl Producer {
             .payload(record.payload)
             .headers(headers);
         client.send_result(record).map_err(|(error, _)| error)
+    }
+}
+
+/// Nothing new goes by this one.
+async fn let_go(held: &Mutex<Held>, client: &Arc<Client>) {
+    let is_this = |held: &mut Arc<Client>| Arc::ptr_eq(held, client);
+    drop(held.lock().await.client.take_if(is_this));
+}
+
+/// Whoever has it last ends it.
+fn retire(client: Arc<Client>) {
+    if let Some(client) = Arc::into_inner(client) {
+        // It waits for its threads.
+        drop(tokio::task::spawn_blocking(move || drop(client)));
     }
 }
 

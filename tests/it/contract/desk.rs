@@ -18,7 +18,9 @@ use catraca::log::{Consumer, Delivery, Subscriber};
 use catraca::notify::Sender;
 use catraca::notify::step::Notifier;
 use catraca::notify::via_mailbox::ViaMailbox;
+use catraca::relay::plan::Batch;
 use catraca::relay::step::{Relay, Settings};
+use catraca::relay::store::Published;
 use catraca::search::step::Lister;
 use tempfile::TempDir;
 
@@ -158,14 +160,30 @@ impl Desk {
     }
 
     pub(crate) fn relay(&self, holder: &str) -> Relay {
-        let store = self.stores.relay.clone();
-        Relay::new(store, self.time(), holder.to_owned(), Settings::default())
+        let (store, sink) = (self.stores.relay.clone(), self.stores.sink.clone());
+        let settings = Settings::default();
+        Relay::new(store, sink, self.time(), holder.to_owned(), settings)
+    }
+
+    /// Sends a batch and marks it, as a relay does.
+    pub(crate) async fn publish(&self, batch: &Batch) -> Published {
+        let batch = batch.clone();
+        let marks = match &self.stores.sink {
+            None => batch,
+            Some(sink) => sink.send(batch).await.marks,
+        };
+        let answers = self.stores.relay.publish(&[marks]).await;
+        answers.unwrap().remove(0)
     }
 
     /// Puts everything that is in the outbox into the log.
     pub(crate) async fn relay_all(&self) {
         let mut relay = self.relay("desk");
-        while relay.step().await.unwrap().sent != 0 {}
+        let mut is_done = false;
+        while !is_done {
+            let step = relay.step().await.unwrap();
+            is_done = step.sent == 0 && !step.more;
+        }
         relay.resign().await.unwrap();
     }
 

@@ -8,14 +8,11 @@ use catraca::app::alone::Role;
 use catraca::app::database::Database;
 use catraca::base::ids::IdSource;
 use catraca::base::limits::PARTITIONS;
-use catraca::driver::kafka::producer::Producer;
 use catraca::driver::kafka::topics::{Applied, Shape};
 use catraca::driver::kafka::{Kafka, KafkaFault};
 use catraca::event::Event;
 use catraca::log::LogName;
 use catraca::relay::step::{Relay, Settings};
-use catraca::relay::store::Store;
-use catraca::relay::via_kafka::ViaKafka;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use tokio::sync::Mutex;
@@ -144,14 +141,15 @@ async fn a_crash_before_the_marks_repeats_with_the_same_ids() {
         store: Arc::new(outbox),
         death: Death::BeforePublish,
     };
-    let store: Arc<dyn Store> = Arc::new(ViaKafka::new(
-        Arc::new(deadly),
-        Producer::new(topic.clone()),
-    ));
-    let mut relay = Relay::new(store, desk.time(), "mortal".into(), Settings::default());
+    let sink = desk.stores.sink.clone();
+    let (time, settings) = (desk.time(), Settings::default());
+    let mut relay = Relay::new(Arc::new(deadly), sink, time, "mortal".into(), settings);
     relay.step().await.unwrap_err();
+    until("the topic has all, and each once", async || {
+        (kafka::ends(&topic).iter().sum::<usize>() == 20).then_some(())
+    })
+    .await;
     drop(relay);
-    assert_eq!(kafka::ends(&topic).iter().sum::<usize>(), 20);
     assert_eq!(desk.count("select count(*) from outbox_log").await, 0);
     desk.let_leases_lapse();
     desk.relay_all().await;

@@ -24,6 +24,7 @@ mod kafka_aside;
 mod kafka_codes;
 mod kafka_foreign;
 mod kafka_groups;
+mod kafka_stuck;
 mod log;
 mod mend;
 mod notify;

@@ -165,7 +165,7 @@ async fn an_event_that_is_committed_late_is_sent_all_the_same() {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(T0));
     let stores = Database::Postgres(db.clone()).stores(&clock, &Arc::new(IdSource::random()));
     let settings = Settings::default();
-    let mut relay = Relay::new(stores.relay.clone(), clock, "relay".to_owned(), settings);
+    let mut relay = Relay::new(stores.relay, None, clock, "relay".to_owned(), settings);
     let ids = IdSource::seeded(1);
 
     let mut older = db.pool.begin().await.unwrap();
@@ -227,7 +227,7 @@ async fn rows_go_where_nothing_more_is_sent() {
         let ids = Arc::new(IdSource::random());
         let store = Database::Postgres(db.clone()).stores(&time, &ids).relay;
         let settings = Settings { keep_ms: Some(0) };
-        Relay::new(store, time.clone(), holder.to_owned(), settings)
+        Relay::new(store, None, time.clone(), holder.to_owned(), settings)
     };
     let ids = IdSource::seeded(1);
     let mut elsewhere = db.pool.begin().await.unwrap();

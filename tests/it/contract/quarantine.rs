@@ -84,8 +84,7 @@ async fn a_batch_that_is_under_way_at_a_release_is_fenced(desk: Desk) {
     desk.bend_outbox(GOOD).await;
     let freed = desk.stores.quarantine.release(1).await;
     assert_eq!(freed.unwrap(), Freed::Events(3));
-    let answer = store.publish(&[batch]).await.unwrap();
-    assert_eq!(answer, [Published::Fenced]);
+    assert_eq!(desk.publish(&batch).await, Published::Fenced);
     let below = "select count(*) from outbox_partitions where partition = 1 and floor_seq < 1";
     assert_eq!(
         desk.count(below).await,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,6 +25,7 @@ use rdkafka::{ClientConfig, TopicPartitionList};
 
 use crate::support::free_port;
 use crate::support::kafka_doors::Doors;
+use crate::support::kafka_node::{Place, by_java, quiet, settings};
 use crate::support::need::{JAVA, KAFKA};
 
 /// How long the broker may take to answer for the first time.
@@ -54,14 +55,6 @@ rm -rf "$folder"
 "#;
 /// The topic where a broker is one's own.
 pub(crate) const TOPIC: &str = "order-events";
-/// Small, and quick to start rather than quick for long.
-const SMALL: [&str; 4] = [
-    "-Xms128m",
-    "-Xmx512m",
-    "-XX:+UseSerialGC",
-    "-XX:TieredStopAtLevel=1",
-];
-
 /// A broker that runs.
 #[derive(Debug)]
 pub(crate) struct Broker {
@@ -71,7 +64,7 @@ pub(crate) struct Broker {
     orders: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
     pid: String,
-    port: u16,
+    place: Place,
 }
 
 /// The broker of this run. `None` where this machine has none and may do without.
@@ -197,11 +190,25 @@ impl Broker {
 
     /// The same, with further doors.
     pub(crate) fn start_with(doors: &Doors) -> Option<Self> {
+        Self::start_as(doors, None)
+    }
+
+    /// Another one, in the cluster of this one.
+    pub(crate) fn beside(&self) -> Self {
+        Self::start_as(&Doors::default(), Some(self.place.controller)).unwrap()
+    }
+
+    /// The first of a cluster, or the second, which is told who leads the cluster.
+    fn start_as(doors: &Doors, of: Option<u16>) -> Option<Self> {
         let (java, jars) = (JAVA.find()?, KAFKA.find()?);
         for _ in 0..STARTS_MAX {
             let folder = tempfile::tempdir().unwrap().keep();
-            let (port, controller) = (free_port(), free_port());
-            settings(&folder, (port, controller), doors);
+            let place = Place {
+                is_first: of.is_none(),
+                port: free_port(),
+                controller: of.unwrap_or_else(free_port),
+            };
+            settings(&folder, &place, doors);
             let format = [
                 "kafka.tools.StorageTool",
                 "format",
@@ -234,7 +241,7 @@ impl Broker {
                 answers: BufReader::new(keeper.stdout.take().unwrap()),
                 keeper,
                 pid: String::new(),
-                port,
+                place,
             };
             if broker.begin() {
                 return Some(broker);
@@ -267,13 +274,16 @@ impl Broker {
     /// A plain client.
     pub(crate) fn client(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
-        config.set("bootstrap.servers", format!("127.0.0.1:{}", self.port));
+        config.set(
+            "bootstrap.servers",
+            format!("127.0.0.1:{}", self.place.port),
+        );
         config
     }
 
     /// Its address, as `log.url`.
     pub(crate) fn url(&self) -> String {
-        format!("kafka://127.0.0.1:{}", self.port)
+        format!("kafka://127.0.0.1:{}", self.place.port)
     }
 
     /// Stops it as it stands: connections stay open, nothing is answered.
@@ -298,7 +308,7 @@ impl Broker {
         command
             .arg(class)
             .arg("--bootstrap-server")
-            .arg(format!("127.0.0.1:{}", self.port))
+            .arg(format!("127.0.0.1:{}", self.place.port))
             .args(words);
         let output = command.output().unwrap();
         let (out, err) = (output.stdout, output.stderr);
@@ -311,7 +321,7 @@ impl Broker {
     fn answers(&self) -> bool {
         let end = Instant::now() + START_MAX;
         while Instant::now() < end {
-            if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
+            if TcpStream::connect(("127.0.0.1", self.place.port)).is_ok() {
                 return true;
             }
             let alive = Command::new("kill")
@@ -332,60 +342,4 @@ impl Drop for Broker {
         drop(self.orders.take());
         drop(self.keeper.wait());
     }
-}
-
-/// Java with the jars, saying little, and that to this folder.
-fn by_java(java: &Path, jars: &Path, folder: &Path) -> Command {
-    let mut command = Command::new(java);
-    let logging = folder.join("log4j2.properties");
-    command
-        .args(SMALL)
-        .arg(format!("-Dlog4j2.configurationFile={}", logging.display()))
-        .arg(format!("-Dkafka.logs.dir={}", folder.display()))
-        .arg("-cp")
-        .arg(jars.join("*"));
-    command
-}
-
-fn quiet(folder: &Path) {
-    let lines = "rootLogger.level=warn\n\
-                 rootLogger.appenderRef.o.ref=O\n\
-                 appender.o.type=Console\n\
-                 appender.o.name=O\n\
-                 appender.o.target=SYSTEM_ERR\n\
-                 appender.o.layout.type=PatternLayout\n\
-                 appender.o.layout.pattern=[%d] %p %m (%c)%n\n";
-    fs::write(folder.join("log4j2.properties"), lines).unwrap();
-}
-
-fn settings(folder: &Path, (port, controller): (u16, u16), doors: &Doors) {
-    quiet(folder);
-    let data = folder.join("data");
-    let lines = format!(
-        "process.roles=broker,controller\n\
-         node.id=1\n\
-         controller.quorum.voters=1@127.0.0.1:{controller}\n\
-         controller.listener.names=CONTROLLER\n\
-         inter.broker.listener.name=PLAINTEXT\n\
-         listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{}\n\
-         advertised.listeners=PLAINTEXT://127.0.0.1:{port}{}\n\
-         listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT{}\n\
-         log.dirs={}\n\
-         auto.create.topics.enable=false\n\
-         num.partitions=1\n\
-         offsets.topic.num.partitions=3\n\
-         offsets.topic.replication.factor=1\n\
-         transaction.state.log.num.partitions=3\n\
-         transaction.state.log.replication.factor=1\n\
-         transaction.state.log.min.isr=1\n\
-         share.coordinator.state.topic.replication.factor=1\n\
-         share.coordinator.state.topic.min.isr=1\n\
-         group.initial.rebalance.delay.ms=0\n{}",
-        doors.listeners(),
-        doors.advertised(),
-        doors.protocols(),
-        data.display(),
-        doors.settings
-    );
-    fs::write(folder.join("server.properties"), lines).unwrap();
 }

@@ -12,6 +12,7 @@ pub(crate) mod debezium;
 pub(crate) mod foreign;
 pub(crate) mod kafka;
 pub(crate) mod kafka_doors;
+pub(crate) mod kafka_node;
 pub(crate) mod need;
 pub(crate) mod postgres;
 pub(crate) mod process;

@@ -72,15 +72,15 @@ impl Crew {
         (0..self.relays.len()).for_each(|relay| self.tell(relay, word));
     }
 
-    /// The next to say this.
-    async fn says(&mut self, what: &str) -> usize {
+    /// The next to say this, and what it says after it.
+    async fn says(&mut self, what: &str) -> (usize, String) {
         let hearing = async {
             loop {
                 let (id, line) = self.said.recv().await.unwrap();
-                if line == what
+                if let Some(more) = line.strip_prefix(what)
                     && let Some(relay) = self.relays.iter().position(|relay| relay.id() == id)
                 {
-                    return relay;
+                    return (relay, more.to_owned());
                 }
                 assert!(!line.contains("panicked"), "{line}");
             }
@@ -89,16 +89,24 @@ impl Crew {
         heard.unwrap_or_else(|_| panic!("nobody says {what}"))
     }
 
+    /// One comes to this place: who, and since when it has something under way.
+    async fn comes_to(&mut self, place: Place) -> (usize, i64) {
+        let (relay, since_ms) = self.says(&format!("{AT}{place:?} ")).await;
+        (relay, since_ms.parse().unwrap())
+    }
+
     /// The first that comes to this place stands still there.
-    pub(crate) async fn stops_at(&mut self, place: Place) -> usize {
+    pub(crate) async fn stops_at(&mut self, place: Place) -> (usize, i64) {
         self.tell_all(Word::At(Some(place)));
-        self.says(&format!("{AT}{place:?}")).await
+        self.comes_to(place).await
     }
 
     /// One that stands still goes on from there to this place.
-    pub(crate) async fn goes_on_to(&mut self, relay: usize, place: Place) {
+    pub(crate) async fn goes_on_to(&mut self, relay: usize, place: Place) -> (usize, i64) {
         self.tell(relay, Word::At(Some(place)));
-        assert_eq!(self.says(&format!("{AT}{place:?}")).await, relay);
+        let there = self.comes_to(place).await;
+        assert_eq!(there.0, relay);
+        there
     }
 
     /// Whoever stands still goes on.
@@ -108,7 +116,7 @@ impl Crew {
 
     /// Marks of this one are refused.
     pub(crate) async fn is_fenced(&mut self, relay: usize) {
-        assert_eq!(self.says(FENCED).await, relay);
+        assert_eq!(self.says(FENCED).await.0, relay);
     }
 
     /// Kills one, as with `kill -9`.

@@ -1,6 +1,6 @@
 //! Three relays between PostgreSQL and Kafka that die between any two of their acts, and freeze past their
 //! lease, and a broker that dies, while two hundred write: nothing is lost, no key is turned around, and
-//! an event stands twice only where somebody died between Kafka's word and its mark.
+//! an event stands twice only where it was under way when somebody died, froze or had no broker.
 //! `./dev drill relay` is the long form.
 
 mod audit;
@@ -36,7 +36,7 @@ use crate::support::until;
 const ORDERS: &str = "CATRACA_DRILL_RELAY";
 /// Between two looks at the database.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long before somebody is told to stand still it may have sent what it then does not mark.
+/// How long before its broker dies somebody may have sent what it then does not mark.
 const STEP_MS: i64 = 1_000;
 /// How long a backlog may take to go after a broker is back.
 const BACKLOG_MAX: Duration = Duration::from_secs(60);
@@ -163,13 +163,11 @@ impl Drill {
 
     /// One relay dies at this place, and another takes over.
     async fn dies_at(&mut self, place: Place) {
-        let from_ms = SystemClock.now().as_millis();
-        let dead = match place {
+        let (dead, since_ms) = match place {
             Place::Sent => {
-                let dying = self.crew.stops_at(Place::Sending).await;
+                let (dying, _) = self.crew.stops_at(Place::Sending).await;
                 self.broker.pause();
-                self.crew.goes_on_to(dying, place).await;
-                dying
+                self.crew.goes_on_to(dying, place).await
             }
             Place::RowsDropped => {
                 self.read_all().await;
@@ -186,15 +184,13 @@ impl Drill {
         self.crew.let_leases_lapse();
         self.crew.add();
         self.is_sending().await;
-        if [Place::Sent, Place::Acked].contains(&place) {
-            self.was_unsure(from_ms);
-        }
+        // Wherever it stood, events of other partitions may have been on their way.
+        self.was_unsure(since_ms);
     }
 
     /// One is frozen between Kafka's word and its marks, past its lease, and wakes.
     async fn freezes(&mut self) {
-        let from_ms = SystemClock.now().as_millis();
-        let frozen = self.crew.stops_at(Place::Acked).await;
+        let (frozen, since_ms) = self.crew.stops_at(Place::Acked).await;
         self.crew.signal(frozen, "STOP");
         self.crew.go_on();
         if !self.extent.in_real_time {
@@ -209,20 +205,17 @@ impl Drill {
         self.is_sending().await;
         self.crew.signal(frozen, "CONT");
         self.crew.is_fenced(frozen).await;
-        self.was_unsure(from_ms);
+        self.was_unsure(since_ms);
     }
 
     fn was_unsure(&mut self, from_ms: i64) {
         let to_ms = SystemClock.now().as_millis();
-        self.unsure.push(Unsure {
-            from_ms: from_ms - STEP_MS,
-            to_ms,
-        });
+        self.unsure.push(Unsure { from_ms, to_ms });
     }
 
     /// The broker dies and comes back; how long the backlog took from then.
     async fn broker_dies(&mut self) -> Duration {
-        let from_ms = SystemClock.now().as_millis();
+        let from_ms = SystemClock.now().as_millis() - STEP_MS;
         self.broker.die();
         tokio::time::sleep(self.extent.away).await;
         let backlog = self.count("select coalesce(max(seq), 0) from outbox").await;

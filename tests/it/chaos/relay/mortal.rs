@@ -4,11 +4,12 @@
 //! variable, to be a relay: the loop as it ships, on the stores as they are, with a look-out beside
 //! their methods. Its clock can be put ahead, so that nobody waits until a lease has run out.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::io::BufRead;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -20,7 +21,7 @@ use catraca::log::LogName;
 use catraca::relay::in_postgres::InPostgres;
 use catraca::relay::plan::{Batch, Lease, Page};
 use catraca::relay::step::{Relay, Settings};
-use catraca::relay::store::{Cleaned, Published, Store, StoreError};
+use catraca::relay::store::{Cleaned, Published, Sent, Sink, Store, StoreError};
 use catraca::relay::via_kafka::ViaKafka;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
@@ -32,7 +33,8 @@ use crate::support::database;
 pub(crate) const PROGRAM: &str = "chaos::relay::mortal::a_relay";
 /// The variable with its orders.
 pub(crate) const ORDERS: &str = "CATRACA_DRILL_MORTAL";
-/// What it says before the name of the place where it stands still.
+/// What it says before the name of the place where it stands still, and since when something is under way
+/// that has no mark, in milliseconds since the Unix epoch.
 pub(crate) const AT: &str = "at ";
 /// What it says when its marks were refused.
 pub(crate) const FENCED: &str = "fenced";
@@ -84,6 +86,8 @@ pub(crate) enum Place {
 struct Told {
     place: watch::Sender<Option<Place>>,
     ahead_ms: AtomicI64,
+    /// By partition, since when a batch is under way, by the machine's clock.
+    under_way: Mutex<BTreeMap<u16, i64>>,
 }
 
 impl Told {
@@ -95,7 +99,9 @@ impl Told {
     async fn pass(&self, place: Place) {
         let mut told = self.place.subscribe();
         if *told.borrow() == Some(place) {
-            eprintln!("\n{AT}{place:?}");
+            let now_ms = SystemClock.now().as_millis();
+            let oldest_ms = self.under_way.lock().unwrap().values().min().copied();
+            eprintln!("\n{AT}{place:?} {}", oldest_ms.unwrap_or(now_ms));
             drop(told.wait_for(|told| *told != Some(place)).await);
         }
     }
@@ -154,6 +160,10 @@ impl Store for Outbox {
             self.told.pass(Place::Acked).await;
         }
         let answers = self.store.publish(batches).await?;
+        for batch in batches {
+            let mut under_way = self.told.under_way.lock().unwrap();
+            under_way.remove(&batch.lease.partition);
+        }
         if answers.contains(&Published::Fenced) {
             eprintln!("\n{FENCED}");
         }
@@ -175,40 +185,29 @@ impl Store for Outbox {
 /// The way to Kafka, which takes what is sent and says nothing.
 #[derive(Debug)]
 struct Way {
-    store: ViaKafka,
+    sink: ViaKafka,
     told: Arc<Told>,
 }
 
 #[async_trait]
-impl Store for Way {
-    async fn lease(&self, holder: &str, ttl_ms: u64) -> Result<Vec<Lease>, StoreError> {
-        self.store.lease(holder, ttl_ms).await
-    }
-
-    async fn resign(&self, holder: &str) -> Result<(), StoreError> {
-        self.store.resign(holder).await
-    }
-
-    async fn unsent(&self, partition: u16, max: usize) -> Result<Page, StoreError> {
-        self.store.unsent(partition, max).await
-    }
-
-    async fn publish(&self, batches: &[Batch]) -> Result<Vec<Published>, StoreError> {
-        if has_rows(batches) {
-            self.told.pass(Place::Sending).await;
-        }
-        let mut publishing = pin!(self.store.publish(batches));
+impl Sink for Way {
+    async fn send(&self, batch: Batch) -> Sent {
+        let now_ms = SystemClock.now().as_millis();
+        let partition = batch.lease.partition;
+        self.told
+            .under_way
+            .lock()
+            .unwrap()
+            .insert(partition, now_ms);
+        self.told.pass(Place::Sending).await;
+        let mut sending = pin!(self.sink.send(batch));
         if self.told.is_to_stop_at(Place::Sent) {
             tokio::select! {
-                answers = &mut publishing => return answers,
+                sent = &mut sending => return sent,
                 () = tokio::time::sleep(ON_ITS_WAY) => self.told.pass(Place::Sent).await,
             }
         }
-        publishing.await
-    }
-
-    async fn clean_up(&self, before: Timestamp, max: usize) -> Result<Cleaned, StoreError> {
-        self.store.clean_up(before, max).await
+        sending.await
     }
 }
 
@@ -228,14 +227,15 @@ async fn run(orders: Orders, told: Arc<Told>, stop: CancellationToken) {
         told: told.clone(),
     };
     let way = Way {
-        store: ViaKafka::new(Arc::new(outbox), Producer::new(kafka)),
+        sink: ViaKafka::new(Producer::new(kafka)),
         told,
     };
     let settings = Settings {
         keep_ms: orders.drops_rows.then_some(0),
     };
     let holder = holder(std::process::id());
-    let relay = Relay::new(Arc::new(way), clock, holder, settings);
+    let sink: Arc<dyn Sink> = Arc::new(way);
+    let relay = Relay::new(Arc::new(outbox), Some(sink), clock, holder, settings);
     let nudge = Arc::new(Notify::new());
     relay.run(nudge, Vec::new(), stop).await.unwrap();
 }
@@ -246,6 +246,7 @@ async fn a_relay() {
     let told = Arc::new(Told {
         place: watch::Sender::new(None),
         ahead_ms: AtomicI64::new(0),
+        under_way: Mutex::default(),
     });
     let Ok(orders) = env::var(ORDERS) else {
         told.pass(Place::Acked).await;

@@ -110,7 +110,8 @@ impl Till {
     pub(crate) async fn tell_the_room(&self) {
         let (clock, stores): (Arc<dyn Clock>, _) = (self.door.clock.clone(), self.stores.clone());
         let settings = catraca::relay::step::Settings::default();
-        let mut relay = Relay::new(stores.relay, clock.clone(), "till".to_owned(), settings);
+        let holder = "till".to_owned();
+        let mut relay = Relay::new(stores.relay, None, clock.clone(), holder, settings);
         while relay.step().await.unwrap().sent != 0 {}
         relay.resign().await.unwrap();
         let turns = Turns::new(self.door.rooms.clone(), stores.inbox.clone(), clock.clone());
