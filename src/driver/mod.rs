@@ -4,6 +4,7 @@ mod clock;
 pub mod https;
 pub mod kafka;
 pub mod postgres;
+mod postgres_first;
 pub mod redis;
 pub mod schema;
 pub mod smtp;

@@ -7,19 +7,20 @@
 use std::error::Error;
 use std::fs::File;
 use std::future::Future;
-use std::io::ErrorKind;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection, PgPool, Postgres as Db, Transaction};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::{Connection, PgPool, Postgres as Db, Transaction};
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::base::time::Clock;
 use crate::driver::clock::ServerClock;
+use crate::driver::postgres_first::{keep_trying, look_at, may_pass, prepare, reason};
 use crate::driver::sql::{Migration, SqlError, Units, database_code, has_moved};
 
 /// Connections of one process. A unit of work holds one for as long as it runs.
@@ -28,19 +29,22 @@ const CONNECTIONS_MAX: u32 = 16;
 pub const ACQUIRE_MAX: Duration = Duration::from_secs(2);
 /// How long a connection may have been idle before it is asked whether it still is one.
 const IDLE_UNTESTED: Duration = Duration::from_secs(1);
-/// How long the first connection may take, and how often it is tried where the server is away.
-const CONNECT_MAX: Duration = Duration::from_secs(5);
-const TRY_EVERY: Duration = Duration::from_millis(500);
-/// Classes of errors of a server that is on its way: connections refused or cut, too many of them,
-/// starting up or shutting down.
-const PASSING: [&str; 3] = ["08", "53", "57P"];
-/// What every session is told: no statement, no lock and no pause in a transaction without an end; and
+/// How long what is asked may take, the wait for a connection included, and how long a unit of work, each run of it.
+/// The server ends a statement after `statement_timeout`, if it is there to do so. A connection on which nothing
+/// comes any more, as after a failover behind a firewall, is given up then, and whoever waits for it is told.
+const ANSWER_MAX: Duration = Duration::from_secs(8);
+const UNIT_MAX: Duration = Duration::from_secs(20);
+/// How long a connection may take to say that it can be used again: whoever was given up may have left a
+/// statement behind.
+const RELEASE_MAX: Duration = Duration::from_secs(6);
+/// What every session is told: no statement, no lock and no pause in a transaction without an end; no commit
+/// that is not on disk, whatever the role's default is (and on that of a standby where the server names one); and
 /// no plan that suits a table only while it is small: a sale fills tables faster than their statistics
 /// follow, and a plan is kept. (Where there is no index to use, such a plan looks endlessly dear, which
 /// would have it compiled.) One plan does for all values of a statement: to plan a hold anew costs
 /// as much as the hold. A machine that is gone is noticed within half a minute, and what it had locked
 /// is free.
-const SESSION: [(&str, &str); 10] = [
+const SESSION: [(&str, &str); 11] = [
     ("tcp_keepalives_idle", "10"),
     ("tcp_keepalives_interval", "5"),
     ("tcp_keepalives_count", "3"),
@@ -48,12 +52,11 @@ const SESSION: [(&str, &str); 10] = [
     ("lock_timeout", "2000"),
     ("idle_in_transaction_session_timeout", "5000"),
     ("default_transaction_isolation", "read committed"),
+    ("synchronous_commit", "on"),
     ("enable_seqscan", "off"),
     ("jit", "off"),
     ("plan_cache_mode", "force_generic_plan"),
 ];
-/// The oldest server that we are tested with.
-const VERSION_MIN: i32 = 150_000;
 /// How often a unit of work runs at most, where others keep getting in its way.
 const RUNS_MAX: u32 = 5;
 /// The longest pause before the first repeat; it grows with each.
@@ -62,8 +65,6 @@ const PAUSE_MS_MAX: u64 = 10;
 const FILES: [&str; 3] = ["sslrootcert", "sslcert", "sslkey"];
 /// serialization_failure and deadlock_detected.
 const CONFLICTS: [&str; 2] = ["40001", "40P01"];
-/// The advisory lock under which one process at a time brings the schema up to date.
-const MIGRATING: i64 = 0x0063_6174_7261_6361;
 
 /// A database that is open, or will be once its server can be reached.
 #[derive(Debug, Clone)]
@@ -115,7 +116,10 @@ impl Postgres {
             })
             .after_release(move |connection, _| {
                 let clock = Arc::clone(&asked);
-                Box::pin(async move { clock.ask(connection).await })
+                Box::pin(async move {
+                    let heard = timeout(RELEASE_MAX, clock.ask(connection)).await;
+                    heard.unwrap_or(Err(sqlx::Error::PoolTimedOut)) // which closes it
+                })
             })
             .connect_lazy_with(options.clone());
         let away = match prepare(&options, migrations, &clock).await {
@@ -164,6 +168,21 @@ impl Postgres {
     pub async fn connection(&self) -> Result<PoolConnection<Db>, SqlError> {
         self.ready()?;
         Ok(self.pool.acquire().await?)
+    }
+
+    /// Asks and reads, within the time that an answer may take.
+    ///
+    /// # Errors
+    /// What is answered, and [`SqlError::Silent`].
+    pub async fn within<T, E>(
+        &self,
+        asking: impl Future<Output = Result<T, E>> + Send,
+    ) -> Result<T, E>
+    where
+        E: From<SqlError>,
+    {
+        let answered = timeout(ANSWER_MAX, asking).await;
+        answered.unwrap_or_else(|_| Err(SqlError::Silent.into()))
     }
 
     /// A transaction that only reads, and sees one moment in all of its statements.
@@ -217,7 +236,8 @@ impl Postgres {
         let unit = async move {
             let mut run = 1;
             loop {
-                match work(pool.clone()).await {
+                let answered = timeout(UNIT_MAX, work(pool.clone())).await;
+                match answered.unwrap_or_else(|_| Err(SqlError::Silent.into())) {
                     Err(error) if run < RUNS_MAX && is_conflict(&error) => {
                         tokio::time::sleep(Duration::from_millis(rand::random_range(
                             0..PAUSE_MS_MAX * u64::from(run),
@@ -277,118 +297,4 @@ pub fn check(url: &str) -> Result<(), SqlError> {
 /// Whether a unit of work failed only because another ran at the same time.
 fn is_conflict(error: &(dyn Error + 'static)) -> bool {
     has_moved(error) || database_code(error).is_some_and(|code| CONFLICTS.contains(&code.as_str()))
-}
-
-/// Whether a server that could not be used may be of use later without anybody's doing: it is away,
-/// or it is starting or stopping.
-fn may_pass(error: &SqlError) -> bool {
-    match error {
-        // Bytes that make no sense are a certificate that nobody vouches for, or no PostgreSQL.
-        SqlError::Database(sqlx::Error::Io(error)) => error.kind() != ErrorKind::InvalidData,
-        SqlError::Database(sqlx::Error::PoolTimedOut) => true,
-        SqlError::Database(error) => {
-            database_code(error).is_some_and(|code| PASSING.iter().any(|c| code.starts_with(c)))
-        }
-        SqlError::Schema(_)
-        | SqlError::Unfit(_)
-        | SqlError::Away(_)
-        | SqlError::Moved
-        | SqlError::Unfinished(_) => false,
-    }
-}
-
-fn reason(error: &SqlError) -> String {
-    error.source().unwrap_or(error).to_string()
-}
-
-/// Tries until the server can be reached and holds our schema, and says how it stands.
-async fn keep_trying(
-    options: PgConnectOptions,
-    migrations: &'static [Migration],
-    (told, clock): (watch::Sender<Option<String>>, Arc<ServerClock>),
-) {
-    while tokio::time::timeout(TRY_EVERY, told.closed())
-        .await
-        .is_err()
-    {
-        match prepare(&options, migrations, &clock).await {
-            Ok(()) => {
-                tracing::info!("the database server was reached");
-                told.send_replace(None);
-                return;
-            }
-            Err(error) => {
-                let reason = reason(&error);
-                let known = told.send_replace(Some(reason.clone()));
-                if known.as_ref() != Some(&reason) {
-                    tracing::warn!("the database server cannot be used: {reason}");
-                }
-            }
-        }
-    }
-}
-
-/// Looks at the server and brings the schema up to date, with a connection of its own.
-async fn prepare(
-    options: &PgConnectOptions,
-    migrations: &[Migration],
-    clock: &ServerClock,
-) -> Result<(), SqlError> {
-    let connecting = tokio::time::timeout(CONNECT_MAX, options.connect()).await;
-    let mut connection = connecting.unwrap_or(Err(sqlx::Error::PoolTimedOut))?;
-    look_at(&mut connection, clock).await?;
-    migrate(&mut connection, migrations).await?;
-    Ok(connection.close().await?)
-}
-
-/// Refuses a server that is not a primary of a version that we know, and sees what time it is there.
-async fn look_at(connection: &mut PgConnection, clock: &ServerClock) -> Result<(), SqlError> {
-    let (version, follows): (i32, bool) = sqlx::query_as(
-        "select current_setting('server_version_num')::integer, pg_is_in_recovery()",
-    )
-    .fetch_one(&mut *connection)
-    .await?;
-    if version < VERSION_MIN {
-        let why = format!("version {} is older than 15", version / 10_000);
-        return Err(SqlError::Unfit(why));
-    }
-    if follows {
-        let why = "it follows a primary, and only a primary will do";
-        return Err(SqlError::Unfit(why.to_owned()));
-    }
-    clock.ask(connection).await?;
-    Ok(())
-}
-
-/// All of it is one transaction, so that processes which start together wait for the first, for as
-/// long as that takes; but nobody's table is waited for without an end.
-async fn migrate(connection: &mut PgConnection, migrations: &[Migration]) -> Result<(), SqlError> {
-    let mut tx = connection.begin().await?;
-    sqlx::raw_sql("set local statement_timeout = 0; set local lock_timeout = 0")
-        .execute(&mut *tx)
-        .await?;
-    sqlx::query("select pg_advisory_xact_lock($1)")
-        .bind(MIGRATING)
-        .execute(&mut *tx)
-        .await?;
-    sqlx::raw_sql(
-        "set local lock_timeout = 5000;
-         create table if not exists migrations (name text primary key, sql text not null)",
-    )
-    .execute(&mut *tx)
-    .await?;
-    let applied: Vec<(String, String)> =
-        sqlx::query_as("select name, sql from migrations order by name collate \"C\"")
-            .fetch_all(&mut *tx)
-            .await?;
-    for migration in Migration::pending(migrations, &applied)? {
-        sqlx::raw_sql(migration.sql).execute(&mut *tx).await?;
-        sqlx::query("insert into migrations (name, sql) values ($1, $2)")
-            .bind(migration.name)
-            .bind(migration.sql)
-            .execute(&mut *tx)
-            .await?;
-    }
-    tx.commit().await?;
-    Ok(())
 }

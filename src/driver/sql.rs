@@ -24,6 +24,9 @@ pub enum SqlError {
     /// The server has not been reached since the process began; it goes on trying.
     #[error("database server not reached yet: {0}")]
     Away(String),
+    /// Nothing was heard of the server for longer than it may take. What was under way may have been done.
+    #[error("database server does not answer")]
+    Silent,
     /// What the unit of work relied on has changed since it was read.
     #[error("what was read has changed since")]
     Moved,

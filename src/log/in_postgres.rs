@@ -44,24 +44,32 @@ impl Subscriber for InPostgres {
         partition: u16,
         max: usize,
     ) -> Result<Vec<Delivery>, LogError> {
-        let Some(mut reader) = self.readers.take(&self.db, group).await? else {
-            return Ok(Vec::new());
-        };
-        let rows = sqlx::query(POLL)
-            .bind(group)
-            .bind(i64::from(partition))
-            .bind(i64::from(u32::try_from(max).unwrap_or(u32::MAX)))
-            .fetch_all(&mut reader)
-            .await?;
-        self.readers.keep(group, reader);
-        rows.iter().map(|row| Ok(delivery(row)?)).collect()
+        self.db
+            .within(async {
+                let Some(mut reader) = self.readers.take(&self.db, group).await? else {
+                    return Ok(Vec::new());
+                };
+                let rows = sqlx::query(POLL)
+                    .bind(group)
+                    .bind(i64::from(partition))
+                    .bind(i64::from(u32::try_from(max).unwrap_or(u32::MAX)))
+                    .fetch_all(&mut reader)
+                    .await?;
+                self.readers.keep(group, reader);
+                rows.iter().map(|row| Ok(delivery(row)?)).collect()
+            })
+            .await
     }
 
     async fn lag(&self, group: &str) -> Result<Vec<Lag>, LogError> {
-        let rows: Vec<(i64, i64, i64)> = sqlx::query_as(LAG)
-            .bind(group)
-            .fetch_all(&mut *self.db.connection().await?)
-            .await?;
-        Ok(lags(&rows, self.clock.now()))
+        self.db
+            .within(async {
+                let rows: Vec<(i64, i64, i64)> = sqlx::query_as(LAG)
+                    .bind(group)
+                    .fetch_all(&mut *self.db.connection().await?)
+                    .await?;
+                Ok(lags(&rows, self.clock.now()))
+            })
+            .await
     }
 }

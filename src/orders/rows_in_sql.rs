@@ -344,6 +344,7 @@ impl From<SqlError> for StoreError {
             SqlError::Schema(_)
             | SqlError::Unfit(_)
             | SqlError::Away(_)
+            | SqlError::Silent
             | SqlError::Unfinished(_)
             | SqlError::Moved => Self::Unavailable(error.into()),
         }

@@ -78,48 +78,59 @@ impl Store for InPostgres {
     }
 
     async fn resign(&self, holder: &str) -> Result<(), StoreError> {
-        sqlx::query("update outbox_partitions set holder = null, until_ms = 0 where holder = $1")
-            .bind(holder)
-            .execute(&mut *self.db.connection().await?)
-            .await?;
-        Ok(())
+        self.db
+            .within(async {
+                sqlx::query(
+                    "update outbox_partitions set holder = null, until_ms = 0 where holder = $1",
+                )
+                .bind(holder)
+                .execute(&mut *self.db.connection().await?)
+                .await?;
+                Ok(())
+            })
+            .await
     }
 
     async fn unsent(&self, partition: u16, max: usize) -> Result<Page, StoreError> {
-        let mut horizon = self.horizon.lock().await;
-        let mut connection = self.db.connection().await?;
-        // Looked first: whatever can be seen then can be read afterwards.
-        let looked: (i64, i64, i64, i64, String, String) = sqlx::query_as(
-            "select coalesce((select floor_seq from outbox_partitions where partition = $1), 0),
-                    coalesce((select begins from outbox_partitions where partition = $1), 0),
-                    coalesce((select token from outbox_partitions where partition = $1), 0),
-                    (select case when is_called then last_value else 0 end from outbox_seq_seq),
-                    pg_current_snapshot()::text, pg_postmaster_start_time()::text",
-        )
-        .bind(i64::from(partition))
-        .fetch_one(&mut *connection)
-        .await?;
-        let (floor, begins, token, last_seq, snapshot, server) = looked;
-        let (floor, token) = (floor.cast_unsigned(), FencingToken(token.cast_unsigned()));
-        let look = Look::of((server, token), &snapshot, last_seq.cast_unsigned());
-        let unknown = || StoreError::Unavailable(anyhow::anyhow!("snapshot {snapshot}"));
-        let look = look.ok_or_else(unknown)?;
-        let after = horizon.after(partition, &look).max(floor);
-        let settled = horizon.settled(&look);
-        let rows = unsent_rows(&mut connection, partition, (after, look.last_seq), max).await?;
-        let seqs: BTreeSet<u64> = rows.iter().map(|row| row.seq).collect();
-        let through = match seqs.last() {
-            Some(last) if rows.len() == max => settled.min(*last),
-            Some(_) | None => settled,
-        };
-        horizon.read(partition, look, seqs, rows.len() < max);
-        Ok(Page {
-            rows,
-            through,
-            floor,
-            given_out: last_seq.cast_unsigned(),
-            begins: begins.cast_unsigned(),
-        })
+        self.db
+            .within(async {
+                let mut horizon = self.horizon.lock().await;
+                let mut connection = self.db.connection().await?;
+                // Looked first: whatever can be seen then can be read afterwards.
+                let looked: (i64, i64, i64, i64, String, String) = sqlx::query_as(
+                "select coalesce((select floor_seq from outbox_partitions where partition = $1), 0),
+                        coalesce((select begins from outbox_partitions where partition = $1), 0),
+                        coalesce((select token from outbox_partitions where partition = $1), 0),
+                        (select case when is_called then last_value else 0 end from outbox_seq_seq),
+                        pg_current_snapshot()::text, pg_postmaster_start_time()::text",
+            )
+            .bind(i64::from(partition))
+            .fetch_one(&mut *connection)
+            .await?;
+                let (floor, begins, token, last_seq, snapshot, server) = looked;
+                let (floor, token) = (floor.cast_unsigned(), FencingToken(token.cast_unsigned()));
+                let look = Look::of((server, token), &snapshot, last_seq.cast_unsigned());
+                let unknown = || StoreError::Unavailable(anyhow::anyhow!("snapshot {snapshot}"));
+                let look = look.ok_or_else(unknown)?;
+                let after = horizon.after(partition, &look).max(floor);
+                let settled = horizon.settled(&look);
+                let rows =
+                    unsent_rows(&mut connection, partition, (after, look.last_seq), max).await?;
+                let seqs: BTreeSet<u64> = rows.iter().map(|row| row.seq).collect();
+                let through = match seqs.last() {
+                    Some(last) if rows.len() == max => settled.min(*last),
+                    Some(_) | None => settled,
+                };
+                horizon.read(partition, look, seqs, rows.len() < max);
+                Ok(Page {
+                    rows,
+                    through,
+                    floor,
+                    given_out: last_seq.cast_unsigned(),
+                    begins: begins.cast_unsigned(),
+                })
+            })
+            .await
     }
 
     async fn publish(&self, batches: &[Batch]) -> Result<Vec<Published>, StoreError> {

@@ -91,6 +91,7 @@ impl InMemory {
                 SqlError::Database(error) => is_damage(error),
                 SqlError::Unfit(_)
                 | SqlError::Away(_)
+                | SqlError::Silent
                 | SqlError::Moved
                 | SqlError::Unfinished(_) => false,
             };

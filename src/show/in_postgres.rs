@@ -37,14 +37,20 @@ const SHOW: &str = "select shows.*, secret, commitment, size, beacon_value, seed
 #[async_trait]
 impl Store for InPostgres {
     async fn list(&self) -> Result<Vec<Show>, StoreError> {
-        let rows = sqlx::query(SHOWS)
-            .fetch_all(&mut *self.db.connection().await?)
-            .await?;
-        rows.iter().map(read_show).collect()
+        self.db
+            .within(async {
+                let rows = sqlx::query(SHOWS)
+                    .fetch_all(&mut *self.db.connection().await?)
+                    .await?;
+                rows.iter().map(read_show).collect()
+            })
+            .await
     }
 
     async fn get(&self, show: &ShowId) -> Result<Option<Show>, StoreError> {
-        load(&mut *self.db.connection().await?, show).await
+        self.db
+            .within(async { load(&mut *self.db.connection().await?, show).await })
+            .await
     }
 
     async fn put(
@@ -86,17 +92,21 @@ impl Store for InPostgres {
     }
 
     async fn begin_mend(&self, seen: &Show, ceiling: Number) -> Result<bool, StoreError> {
-        let done = sqlx::query(
-            "update shows set generation = generation + 1, ceiling = $1
-             where show = $2 and generation = $3 and ceiling = $4",
-        )
-        .bind(int(ceiling.0))
-        .bind(seen.id.as_str())
-        .bind(int(seen.generation.0))
-        .bind(int(seen.ceiling.0))
-        .execute(&mut *self.db.connection().await?)
-        .await?;
-        Ok(done.rows_affected() == 1)
+        self.db
+            .within(async {
+                let done = sqlx::query(
+                    "update shows set generation = generation + 1, ceiling = $1
+                 where show = $2 and generation = $3 and ceiling = $4",
+                )
+                .bind(int(ceiling.0))
+                .bind(seen.id.as_str())
+                .bind(int(seen.generation.0))
+                .bind(int(seen.ceiling.0))
+                .execute(&mut *self.db.connection().await?)
+                .await?;
+                Ok(done.rows_affected() == 1)
+            })
+            .await
     }
 
     async fn keep_loss(&self, show: &ShowId, loss: &Loss) -> Result<Kept, StoreError> {
@@ -108,12 +118,16 @@ impl Store for InPostgres {
     }
 
     async fn end_mend(&self, show: &ShowId, generation: Generation) -> Result<(), StoreError> {
-        sqlx::query("update shows set mended = $1 where show = $2 and generation = $1")
-            .bind(int(generation.0))
-            .bind(show.as_str())
-            .execute(&mut *self.db.connection().await?)
-            .await?;
-        Ok(())
+        self.db
+            .within(async {
+                sqlx::query("update shows set mended = $1 where show = $2 and generation = $1")
+                    .bind(int(generation.0))
+                    .bind(show.as_str())
+                    .execute(&mut *self.db.connection().await?)
+                    .await?;
+                Ok(())
+            })
+            .await
     }
 
     async fn raise_ceiling(
@@ -122,36 +136,44 @@ impl Store for InPostgres {
         generation: Generation,
         ceiling: Number,
     ) -> Result<bool, StoreError> {
-        let done = sqlx::query(
-            "update shows set ceiling = greatest(ceiling, $1)
-             where show = $2 and generation = $3",
-        )
-        .bind(int(ceiling.0))
-        .bind(show.as_str())
-        .bind(int(generation.0))
-        .execute(&mut *self.db.connection().await?)
-        .await?;
-        Ok(done.rows_affected() == 1)
+        self.db
+            .within(async {
+                let done = sqlx::query(
+                    "update shows set ceiling = greatest(ceiling, $1)
+                 where show = $2 and generation = $3",
+                )
+                .bind(int(ceiling.0))
+                .bind(show.as_str())
+                .bind(int(generation.0))
+                .execute(&mut *self.db.connection().await?)
+                .await?;
+                Ok(done.rows_affected() == 1)
+            })
+            .await
     }
 
     async fn checkpoint(&self, show: &ShowId, checkpoint: &Checkpoint) -> Result<(), StoreError> {
-        sqlx::query(
-            "update shows set issued = $1, serving = $2, waiting = $3, checkpoint_at_ms = $4,
-               mended = generation,
-               state = case when coalesce(verb_version, 0) <= $5 then $6 else state end
-             where show = $7 and generation = $8",
-        )
-        .bind(int(checkpoint.issued.0))
-        .bind(int(checkpoint.serving.0))
-        .bind(int(checkpoint.waiting))
-        .bind(checkpoint.at.as_millis())
-        .bind(int(checkpoint.verb_version))
-        .bind(&checkpoint.state)
-        .bind(show.as_str())
-        .bind(int(checkpoint.generation.0))
-        .execute(&mut *self.db.connection().await?)
-        .await?;
-        Ok(())
+        self.db
+            .within(async {
+                sqlx::query(
+                "update shows set issued = $1, serving = $2, waiting = $3, checkpoint_at_ms = $4,
+                   mended = generation,
+                   state = case when coalesce(verb_version, 0) <= $5 then $6 else state end
+                 where show = $7 and generation = $8",
+            )
+            .bind(int(checkpoint.issued.0))
+            .bind(int(checkpoint.serving.0))
+            .bind(int(checkpoint.waiting))
+            .bind(checkpoint.at.as_millis())
+            .bind(int(checkpoint.verb_version))
+            .bind(&checkpoint.state)
+            .bind(show.as_str())
+            .bind(int(checkpoint.generation.0))
+            .execute(&mut *self.db.connection().await?)
+            .await?;
+                Ok(())
+            })
+            .await
     }
 
     async fn append_ledger(
@@ -175,20 +197,24 @@ impl Store for InPostgres {
         after: (Generation, u64),
         max: usize,
     ) -> Result<Vec<LedgerRow>, StoreError> {
-        let rows = sqlx::query(
-            "select edition, generation, seq, at_ms, token, serving, kind, body from room_ledger
-             where show = $1 and edition = $2 and (generation, seq) > ($3, $4)
-             order by generation, seq limit $5",
-        )
-        .bind(show.as_str())
-        .bind(int(edition.0))
-        .bind(int(after.0.0))
-        .bind(int(after.1))
-        .bind(i64::try_from(max).unwrap_or(i64::MAX))
-        .fetch_all(&mut *self.db.connection().await?)
-        .await?;
-        let ledger: Result<_, sqlx::Error> = rows.iter().map(read_ledger).collect();
-        Ok(ledger?)
+        self.db
+            .within(async {
+                let rows = sqlx::query(
+                "select edition, generation, seq, at_ms, token, serving, kind, body from room_ledger
+                 where show = $1 and edition = $2 and (generation, seq) > ($3, $4)
+                 order by generation, seq limit $5",
+            )
+            .bind(show.as_str())
+            .bind(int(edition.0))
+            .bind(int(after.0.0))
+            .bind(int(after.1))
+            .bind(i64::try_from(max).unwrap_or(i64::MAX))
+            .fetch_all(&mut *self.db.connection().await?)
+            .await?;
+                let ledger: Result<_, sqlx::Error> = rows.iter().map(read_ledger).collect();
+                Ok(ledger?)
+            })
+            .await
     }
 
     async fn keep_draw(
@@ -219,14 +245,20 @@ impl Store for InPostgres {
     }
 
     async fn audit(&self, change: &Change) -> Result<(), StoreError> {
-        insert_audit(&mut *self.db.connection().await?, None, change).await
+        self.db
+            .within(async { insert_audit(&mut *self.db.connection().await?, None, change).await })
+            .await
     }
 
     async fn try_write(&self) -> Result<(), StoreError> {
-        sqlx::query("update migrations set sql = sql where name = '0001_shows'")
-            .execute(&mut *self.db.connection().await?)
-            .await?;
-        Ok(())
+        self.db
+            .within(async {
+                sqlx::query("update migrations set sql = sql where name = '0001_shows'")
+                    .execute(&mut *self.db.connection().await?)
+                    .await?;
+                Ok(())
+            })
+            .await
     }
 }
 

@@ -140,10 +140,15 @@ impl Store for InPostgres {
     }
 
     async fn availability(&self, show: &ShowId) -> Result<Option<Availability>, StoreError> {
-        let as_of = self.clock.now();
-        let sections = stock::by_section(&self.postgres.pool, show).await?;
-        let is_there = !sections.is_empty() || stock::is_there(&self.postgres.pool, show).await?;
-        Ok(is_there.then_some(Availability { sections, as_of }))
+        self.postgres
+            .within(async {
+                let as_of = self.clock.now();
+                let sections = stock::by_section(&self.postgres.pool, show).await?;
+                let is_there =
+                    !sections.is_empty() || stock::is_there(&self.postgres.pool, show).await?;
+                Ok(is_there.then_some(Availability { sections, as_of }))
+            })
+            .await
     }
 
     async fn begin(&self, key: &Key) -> Result<Begun, StoreError> {
@@ -216,34 +221,46 @@ impl Store for InPostgres {
     }
 
     async fn order(&self, show: &ShowId, fan: FanId, id: OrderId) -> Told<Order> {
-        let mut reader = self.postgres.pool.acquire().await?;
-        let found = facts::order(&mut reader, id).await?;
-        Ok(order::of_fan(found.as_ref(), show, fan).cloned())
+        self.postgres
+            .within(async {
+                let mut reader = self.postgres.pool.acquire().await?;
+                let found = facts::order(&mut reader, id).await?;
+                Ok(order::of_fan(found.as_ref(), show, fan).cloned())
+            })
+            .await
     }
 
     async fn orders_of(&self, show: &ShowId, fan: FanId) -> Result<Vec<Order>, StoreError> {
-        let found = sqlx::query(
-            "select * from orders where show = $1 and fan = $2
-             order by placed_at_ms desc, order_id desc limit $3",
-        )
-        .bind(show.as_str())
-        .bind(fan.to_string())
-        .bind(i64::from(FAN_ORDERS_MAX))
-        .fetch_all(&self.postgres.pool)
-        .await?;
-        found.iter().map(rows::order).collect()
+        self.postgres
+            .within(async {
+                let found = sqlx::query(
+                    "select * from orders where show = $1 and fan = $2
+                 order by placed_at_ms desc, order_id desc limit $3",
+                )
+                .bind(show.as_str())
+                .bind(fan.to_string())
+                .bind(i64::from(FAN_ORDERS_MAX))
+                .fetch_all(&self.postgres.pool)
+                .await?;
+                found.iter().map(rows::order).collect()
+            })
+            .await
     }
 
     async fn due(&self, max: usize) -> Result<Vec<Due>, StoreError> {
-        let found = sqlx::query(
-            "select p.order_id, p.attempt, p.state, p.token, o.total_minor, o.currency, o.status
-             from payments p join orders o on o.order_id = p.order_id
-             where p.state in ('asked', 'refunding') order by p.at_ms, p.order_id limit $1",
-        )
-        .bind(i64::try_from(max).unwrap_or(i64::MAX))
-        .fetch_all(&self.postgres.pool)
-        .await?;
-        found.iter().map(rows::due).collect()
+        self.postgres
+            .within(async {
+                let found = sqlx::query(
+                "select p.order_id, p.attempt, p.state, p.token, o.total_minor, o.currency, o.status
+                 from payments p join orders o on o.order_id = p.order_id
+                 where p.state in ('asked', 'refunding') order by p.at_ms, p.order_id limit $1",
+            )
+            .bind(i64::try_from(max).unwrap_or(i64::MAX))
+            .fetch_all(&self.postgres.pool)
+            .await?;
+                found.iter().map(rows::due).collect()
+            })
+            .await
     }
 
     async fn answered(&self, id: PaymentId, verdict: &Verdict) -> Result<Settled, StoreError> {
@@ -314,7 +331,9 @@ impl Store for InPostgres {
     }
 
     async fn cancellation(&self, show: &ShowId) -> Result<Cancellation, StoreError> {
-        sweep::progress(&self.postgres.pool, show).await
+        self.postgres
+            .within(async { sweep::progress(&self.postgres.pool, show).await })
+            .await
     }
 
     async fn expire_holds(&self, max: u32) -> Result<u32, StoreError> {

@@ -125,6 +125,7 @@ async fn who_idles_in_a_transaction_is_cut_off() {
         ("statement_timeout", "5s"),
         ("lock_timeout", "2s"),
         ("default_transaction_isolation", "read committed"),
+        ("synchronous_commit", "on"), // the server here is told "off"
     ] {
         let setting = sqlx::query_scalar("select current_setting($1)").bind(bound);
         let setting: String = setting.fetch_one(&db.pool).await.unwrap();

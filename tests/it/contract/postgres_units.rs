@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use catraca::app::database::Database;
 use catraca::base::ids::IdSource;
@@ -11,7 +11,9 @@ use catraca::driver::postgres::Postgres;
 use catraca::driver::schema::POSTGRES;
 use catraca::driver::sql::SqlError;
 use tokio::sync::Barrier;
+use tokio::task::JoinSet;
 
+use crate::support::cut::{Cut, Still};
 use crate::support::{database, postgres, until};
 
 async fn open() -> Option<Postgres> {
@@ -154,4 +156,56 @@ async fn what_ends_ends_by_the_servers_clock() {
     .await;
     assert!(behind() < 1.0);
     database.close().await;
+}
+
+/// A connection on which nothing comes any more, as after a failover behind a firewall: whoever waits on it is told, and
+/// others go on. The bounds are 8 s for a question and 20 s for a unit, and 6 s until the connection is given up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_falls_silent_is_given_up() {
+    let Some(url) = postgres::database().await else {
+        return;
+    };
+    let mut url = url::Url::parse(&url).unwrap();
+    let server = format!("127.0.0.1:{}", url.port().unwrap());
+    let cut = Cut::before(server.parse().unwrap()).await;
+    url.set_port(Some(cut.address().port())).unwrap();
+    let db = Postgres::open(url.as_str(), POSTGRES).await.unwrap();
+    cut.mark("nobody hears this");
+    cut.stand(Still::Marked);
+    let began = Instant::now();
+    let mut waiting = JoinSet::new();
+    for _ in 0..15 {
+        let db = db.clone();
+        waiting.spawn(async move {
+            let unit = db.unit(|mut tx| async move {
+                sqlx::raw_sql("select 'nobody hears this'")
+                    .execute(&mut *tx)
+                    .await?;
+                Ok::<(), SqlError>(tx.commit().await?)
+            });
+            unit.await
+        });
+    }
+    let asked: Result<(), SqlError> = db
+        .within(async {
+            let mut connection = db.connection().await?;
+            let question = sqlx::raw_sql("select 'nobody hears this'");
+            question.execute(&mut *connection).await?;
+            Ok(())
+        })
+        .await;
+    assert!(matches!(asked, Err(SqlError::Silent)), "{asked:?}");
+    assert!(began.elapsed() < 3 * Duration::from_secs(8));
+    for told in waiting.join_all().await {
+        assert!(matches!(told, Err(SqlError::Silent)), "{told:?}");
+    }
+    assert!(began.elapsed() < 3 * Duration::from_secs(20));
+    let mut all = Vec::new();
+    while all.len() < 16 {
+        all.extend(db.connection().await.ok());
+        assert!(began.elapsed() < 3 * Duration::from_secs(26));
+    }
+    cut.stand(Still::None);
+    drop(all);
+    db.close().await;
 }
