@@ -1,7 +1,8 @@
 //! What everybody may see of the seats: counted at most once a second a show, however many ask.
 //!
-//! Who asks while a count is under way waits for that one. Shows that do not exist are not remembered,
-//! so what is kept is bounded by the operators.
+//! Who asks while a count is under way waits for that one, and hears what comes of it, also where it fails:
+//! nobody waits for more than two. Shows that do not exist are not remembered, so what is kept is bounded by
+//! the operators.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,9 +28,17 @@ struct Counted {
     at: Instant,
 }
 
+/// What came of the last count of a show.
+#[derive(Debug, Default)]
+struct Last {
+    counted: Option<Counted>,
+    /// When it failed, and why.
+    failed: Option<(Instant, String)>,
+}
+
 /// The last count of every show that was asked for.
 #[derive(Debug, Default)]
-pub(super) struct Seats(Mutex<BTreeMap<ShowId, Arc<Turn<Option<Counted>>>>>);
+pub(super) struct Seats(Mutex<BTreeMap<ShowId, Arc<Turn<Last>>>>);
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -49,12 +58,31 @@ impl Seats {
         let Some(turn) = self.known(show) else {
             return Ok(self.count(store, show).await?.map(|counted| counted.body));
         };
+        let asked = Instant::now();
         let mut last = turn.lock().await;
-        if let Some(counted) = last.as_ref().filter(|last| last.at.elapsed() < FRESH) {
+        let fresh = |last: &&Counted| last.at.elapsed() < FRESH;
+        if let Some(counted) = last.counted.as_ref().filter(fresh) {
             return Ok(Some(counted.body.clone()));
         }
-        *last = self.count(store, show).await?;
-        Ok(last.as_ref().map(|counted| counted.body.clone()))
+        if let Some((at, why)) = &last.failed
+            && asked <= *at
+        {
+            return Err(StoreError::Unavailable(anyhow::anyhow!("{why}")));
+        }
+        match self.count(store, show).await {
+            Ok(counted) => {
+                let body = counted.as_ref().map(|counted| counted.body.clone());
+                *last = Last {
+                    counted,
+                    failed: None,
+                };
+                Ok(body)
+            }
+            Err(error) => {
+                last.failed = Some((Instant::now(), error.to_string()));
+                Err(error)
+            }
+        }
     }
 
     async fn count(&self, store: &dyn Store, show: &ShowId) -> Result<Option<Counted>, StoreError> {
@@ -68,11 +96,11 @@ impl Seats {
         Ok(Some(Counted { body, at }))
     }
 
-    fn known(&self, show: &ShowId) -> Option<Arc<Turn<Option<Counted>>>> {
+    fn known(&self, show: &ShowId) -> Option<Arc<Turn<Last>>> {
         self.lock().get(show).map(Arc::clone)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<ShowId, Arc<Turn<Option<Counted>>>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<ShowId, Arc<Turn<Last>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,13 +1,13 @@
 //! Seats that somebody has locked, and does not let go yet: H4 and H9 of `docs/invariants.md`.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use catraca::orders::rules::hold::{PlaceHold, Wish};
 use http::StatusCode;
 use tokio::task::JoinSet;
 
-use crate::contract::gate::post;
+use crate::contract::gate::{get, post};
 use crate::contract::shop::Shop;
 use crate::contract::shop_home::{Db, Home};
 
@@ -136,4 +136,35 @@ async fn h9_a_show_that_waits_keeps_nobody_from_another() {
     }
     other.rollback().await.unwrap();
     hot.hold(1, 1).await.unwrap();
+}
+
+/// All seats are locked, and many ask how many are left: a count is given up after 2 s, and nobody waits for more than two.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_waits_for_a_count_that_fails_is_told_with_it() {
+    let Some(home) = Home::postgres().await else {
+        return;
+    };
+    let shop = Arc::new(Shop::open(&home, &[("B", 2, true)]).await);
+    let Db::Postgres(db) = &shop.db else {
+        panic!("on PostgreSQL");
+    };
+    assert_eq!(shop.send(get(1, "seats")).await.status, StatusCode::OK);
+    tokio::time::sleep(Duration::from_secs(1)).await; // that count is not told again
+    let mut other = db.pool.begin().await.unwrap();
+    let lock = "lock table seats in access exclusive mode";
+    sqlx::query(lock).execute(&mut *other).await.unwrap();
+    let mut asking = JoinSet::new();
+    let began = Instant::now();
+    for fan in 1..=10 {
+        let shop = Arc::clone(&shop);
+        asking.spawn(async move { shop.send(get(fan, "seats")).await });
+    }
+    for told in asking.join_all().await {
+        let status = (told.status, told.header("retry-after").is_some());
+        assert_eq!(status, (StatusCode::SERVICE_UNAVAILABLE, true));
+    }
+    // One after the other they would have waited 20 s.
+    assert!(began.elapsed() < 3 * Duration::from_secs(4));
+    other.rollback().await.unwrap();
+    assert_eq!(shop.send(get(1, "seats")).await.status, StatusCode::OK);
 }
