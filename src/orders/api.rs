@@ -12,19 +12,18 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::base::limits::BODY_BYTES_MAX;
-use crate::base::time::Timestamp;
 use crate::http::extract::{Path, Whole};
 use crate::http::layers::body_max;
 use crate::http::problem::Problem;
 use crate::orders::caller::Caller;
-use crate::orders::idempotency::{Answer, Begun, Claimed, Key};
+use crate::orders::idempotency::Answer;
+use crate::orders::keyed::to_its_end;
 use crate::orders::rules::hold::PlaceHold;
-use crate::orders::rules::order::{Pay, PlaceOrder, Placed};
+use crate::orders::rules::order::{Pay, PlaceOrder};
 use crate::orders::rules::{Refusal, SeatsTaken};
 use crate::orders::store::{StoreError, Told};
 use crate::orders::wire::{self, HoldBody, OrderBody, PaymentBody};
 use crate::orders::{Orders, answer};
-use crate::telemetry::metrics;
 use crate::telemetry::traces::Span;
 
 /// The routes.
@@ -55,7 +54,7 @@ async fn traced(mut request: Request, next: Next) -> Response {
 }
 
 /// What the gateway is told about the buyer's admission.
-const ADMISSION: &str = "catraca-admission";
+pub(super) const ADMISSION: &str = "catraca-admission";
 
 /// A body within the limit, or what is wrong with it, for whoever may buy at all.
 type Sent = Result<Whole, Problem>;
@@ -88,23 +87,8 @@ async fn place_hold(
     let body: HoldBody = wire::read(&headers, &sent?.0)?;
     let key = wire::key(&headers, &buyer, "holds", &body)?;
     let wish = body.wish()?;
-    let claimed = match orders.begin(key).await? {
-        Start::Proceed(claimed) => claimed,
-        Start::Answered(answered) => return answered,
-    };
     let request = PlaceHold { buyer, wish };
-    let told = orders.store.hold(&request, claimed.as_ref()).await;
-    metrics::hold(outcome(&told));
-    let carts = match &told {
-        Ok(Err(Refusal::TooManyHolds(carts))) => Some(carts.clone()),
-        Ok(_) | Err(_) => None,
-    };
-    match (orders.end(claimed, told).await, carts) {
-        (Ok(hold), _) => Ok(respond(&answer::held(&hold))),
-        // Who asks again because the first answer was lost still has time to order what they hold.
-        (Err(problem), Some(carts)) => Ok(told_until(problem, carts.until)),
-        (Err(problem), None) => Err(problem),
-    }
+    to_its_end(async move { orders.hold(key, request).await }).await
 }
 
 /// `DELETE /v1/shows/{show}/holds/{hold}`: seats given back. Repeating it changes nothing.
@@ -133,24 +117,13 @@ async fn place_order(
     let body: OrderBody = wire::read(&headers, &sent?.0)?;
     let key = wire::key(&headers, &buyer, "orders", &body)?;
     let (hold, contact, token) = body.parts()?;
-    let claimed = match orders.begin(key).await? {
-        Start::Proceed(claimed) => claimed,
-        Start::Answered(answered) => return answered,
-    };
     let request = PlaceOrder {
         buyer,
         hold,
         contact,
         token,
     };
-    let told = orders.store.place(&request, claimed.as_ref()).await;
-    metrics::order(outcome(&told));
-    let placed = orders.end(claimed, told).await?;
-    match placed {
-        Placed::First(_) => orders.payable.notify_one(),
-        Placed::Again(_) => {}
-    }
-    Ok(respond(&answer::placed(&placed)))
+    to_its_end(async move { orders.place(key, request).await }).await
 }
 
 /// `GET /v1/shows/{show}/orders/{order}`: an order as it stands, for its owner.
@@ -191,64 +164,16 @@ async fn pay(
     let body: PaymentBody = wire::read(&headers, &sent?.0)?;
     let key = wire::key(&headers, &buyer, "payment", &(order, &body))?;
     let token = body.token()?;
-    let claimed = match orders.begin(key).await? {
-        Start::Proceed(claimed) => claimed,
-        Start::Answered(answered) => return answered,
-    };
     let request = Pay {
         buyer,
         order,
         token,
     };
-    let told = orders.store.pay(&request, claimed.as_ref()).await;
-    let order = orders.end(claimed, told).await?;
-    orders.payable.notify_one();
-    Ok(respond(&answer::paying(&order)))
+    to_its_end(async move { orders.pay(key, request).await }).await
 }
 
 async fn no_such_route() -> Problem {
     Problem::not_found("not-found", "There is nothing here.")
-}
-
-/// How a request with an idempotency key starts.
-enum Start {
-    /// It has no key, or may proceed with it.
-    Proceed(Option<Claimed>),
-    /// It was answered before.
-    Answered(Result<Response, Problem>),
-}
-
-impl Orders {
-    async fn begin(&self, key: Option<Key>) -> Result<Start, Problem> {
-        let Some(key) = key else {
-            return Ok(Start::Proceed(None));
-        };
-        match self.store.begin(&key).await? {
-            Begun::Proceed(claimed) => Ok(Start::Proceed(Some(claimed))),
-            Begun::Replay(kept) => Ok(Start::Answered(Ok(replay(&kept)))),
-            Begun::InProgress => Err(in_progress()),
-            Begun::KeyReused => Err(Problem::unprocessable(
-                "key-reused",
-                "This Idempotency-Key was used for something else.",
-            )),
-        }
-    }
-
-    /// Ends a request: a failure takes the mark of its key back, so that a repeat may succeed.
-    async fn end<T>(&self, claimed: Option<Claimed>, told: Told<T>) -> Result<T, Problem> {
-        let told = match (told, claimed) {
-            (Ok(told), _) => told,
-            (Err(error), None) => return Err(error.into()),
-            (Err(error), Some(claimed)) => {
-                // If this fails too, the mark lapses by itself.
-                let _ = self.store.release_key(&claimed).await;
-                return Err(error.into());
-            }
-        };
-        let done = told.map_err(refused)?;
-        self.written.notify_one();
-        Ok(done)
-    }
 }
 
 pub(super) fn respond(answer: &Answer) -> Response {
@@ -268,27 +193,7 @@ pub(super) fn respond(answer: &Answer) -> Response {
     response
 }
 
-fn told_until(problem: Problem, until: Timestamp) -> Response {
-    let mut response = problem.into_response();
-    if let Ok(admission) = HeaderValue::from_str(&answer::until(until)) {
-        response.headers_mut().insert(ADMISSION, admission);
-    }
-    response
-}
-
-fn replay(kept: &Answer) -> Response {
-    let mut response = match answer::kept_refusal(kept) {
-        Some(refusal) => refused(refusal).into_response(),
-        None => respond(kept),
-    };
-    let replayed = HeaderValue::from_static("true");
-    response
-        .headers_mut()
-        .insert("idempotent-replayed", replayed);
-    response
-}
-
-fn in_progress() -> Problem {
+pub(super) fn in_progress() -> Problem {
     Problem::conflict("in-progress", "This is being done: ask again in a moment.").retry_after(1)
 }
 

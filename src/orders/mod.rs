@@ -1,7 +1,7 @@
 //! Sells: seats set aside for a while, orders made of them, payments for those.
 //!
 //! ```text
-//! api.rs ──► store.rs ◄── payment/settle.rs ──► payment/ (the provider)
+//! api.rs ──► keyed.rs ──► store.rs ◄── payment/settle.rs ──► payment/ (the provider)
 //! operate.rs ──► ▲   ◄──── expire.rs, cancel.rs, reconcile.rs
 //!  in_sqlite/ in_postgres/ ──► rules/ (decides)
 //! ```
@@ -19,6 +19,7 @@ pub mod expire;
 pub mod idempotency;
 pub mod in_postgres;
 pub mod in_sqlite;
+mod keyed;
 mod operate;
 pub mod payment;
 pub mod reconcile;

@@ -1,20 +1,25 @@
 //! Idempotency keys: one execution, the same answer again, and nobody locked out.
 
+use std::time::Duration;
+
 use catraca::base::limits::{KEY_IN_FLIGHT_MS, KEY_KEPT_MS};
 use catraca::orders::idempotency::{Begun, Claimed, Key};
 use catraca::orders::rules::hold::{PlaceHold, Wish};
 use catraca::orders::store::StoreError;
 use futures_util::future::join_all;
+use tokio::time::timeout;
 
 use crate::contract::gate::{Ask, post};
 use crate::contract::shop::{HOLD_MS, Shop, fan_id};
 use crate::contract::shop_home::{Home, on_every_database};
+use crate::support::until;
 
 on_every_database!(
     the_same_request_gets_the_same_answer,
     malformed_keys_are_refused,
     a_hundred_requests_with_one_key_are_one,
     a_request_that_died_blocks_its_key_for_seconds,
+    a_client_who_hangs_up_leaves_no_key_blocked,
     what_may_pass_does_not_stick_to_the_key,
     what_lasts_is_replayed_and_forgotten_after_a_day,
     rules_that_change_change_no_answer_and_wear_out_no_key,
@@ -163,6 +168,22 @@ async fn a_request_that_died_blocks_its_key_for_seconds(home: Home) {
         "{twice:?}"
     );
     shop.audit(10).await;
+}
+
+/// The clock stands still, so that no mark lapses.
+async fn a_client_who_hangs_up_leaves_no_key_blocked(home: Home) {
+    let shop = Shop::open(&home, &[("B", 100, false)]).await;
+    for fan in 1..=40 {
+        let keyed = || post(fan, "holds", ONE).header("idempotency-key", "k");
+        let patience = Duration::from_micros(400 * fan);
+        drop(timeout(patience, shop.send(keyed())).await);
+        until("the key is free, or the answer is told again", async || {
+            let again = shop.send(keyed()).await;
+            (again.status.as_u16() == 201).then_some(())
+        })
+        .await;
+    }
+    assert_eq!(shop.stock().await, (60, 40, 0));
 }
 
 async fn what_may_pass_does_not_stick_to_the_key(home: Home) {
