@@ -10,7 +10,7 @@ use lettre::Address;
 use lettre::message::header::{ContentTransferEncoding, ContentType};
 use lettre::message::{Body, Mailbox, Message, SinglePart};
 
-use crate::base::limits::EMAIL_BYTES_MAX;
+use crate::base::email::recipient;
 use crate::log::patience::Failure;
 use crate::notify::Notice;
 
@@ -45,15 +45,6 @@ pub fn sender(from: &str) -> anyhow::Result<Mailbox> {
     let mailbox: Mailbox = from.parse().with_context(wrong)?;
     recipient(mailbox.email.as_ref()).with_context(wrong)?;
     Ok(mailbox)
-}
-
-/// An address that can be no more than one: it stands between `<` and `>` in what is said to a server.
-fn recipient(address: &str) -> Option<Address> {
-    let parts = |c: char| c.is_control() || c.is_whitespace() || matches!(c, '<' | '>');
-    if EMAIL_BYTES_MAX < address.len() || address.contains(parts) {
-        return None;
-    }
-    address.parse().ok()
 }
 
 /// The mail that a notice is.
@@ -97,6 +88,7 @@ pub fn mail(notice: &Notice, from: &Mailbox, writing: Writing) -> Result<Mail, F
 mod tests {
     use super::*;
     use crate::base::ids::IdSource;
+    use crate::base::limits::EMAIL_BYTES_MAX;
     use crate::base::time::Timestamp;
     use crate::notify::compose::{Kind, Message as Composed};
     use crate::notify::language::Language;

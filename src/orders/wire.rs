@@ -8,10 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::error::Category;
 use sha2::{Digest, Sha256};
 
+use crate::base::email::recipient;
 use crate::base::ids::{HoldId, hex};
-use crate::base::limits::{
-    EMAIL_BYTES_MAX, PAYMENT_TOKEN_BYTES_MAX, SEAT_NAME_BYTES_MAX, SEATS_PER_HOLD_MAX,
-};
+use crate::base::limits::{PAYMENT_TOKEN_BYTES_MAX, SEAT_NAME_BYTES_MAX, SEATS_PER_HOLD_MAX};
 use crate::http::extract::is_json;
 use crate::http::problem::Problem;
 use crate::orders::idempotency::{self, Key};
@@ -154,10 +153,7 @@ pub(super) fn bad_id() -> Problem {
 /// An address that a message can be sent to, as far as its form tells. What is refused here would
 /// fail for good later, when nobody is there to correct it.
 fn email(email: String) -> Result<String, Problem> {
-    let plausible = email.len() <= EMAIL_BYTES_MAX
-        && !email.chars().any(char::is_control)
-        && email.parse::<lettre::Address>().is_ok();
-    if plausible {
+    if recipient(&email).is_some() {
         Ok(email)
     } else {
         Err(unprocessable("The e-mail address is malformed."))
