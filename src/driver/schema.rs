@@ -31,4 +31,5 @@ schema![
     "0011_joins",
     "0012_topic",
     "0013_seats_by_section",
+    "0014_payload_digest",
 ];

@@ -24,7 +24,7 @@ use crate::log::breaker::{Breaker, Verdict};
 use crate::log::inbox::{Because, Inbox, Retry};
 use crate::log::patience::{self, Failure, Next};
 use crate::log::rounds::{self, LOOK_EVERY_MS, MEASURE_EVERY_MS, Rounds};
-use crate::log::{ANOTHERS_ID, ApplyError, Consumer, Delivery, LogError, Subscriber};
+use crate::log::{ANOTHERS_ID, ApplyError, Consumer, Delivery, Handled, LogError, Subscriber};
 use crate::telemetry::metrics;
 use crate::telemetry::traces::{Side, Span};
 
@@ -215,7 +215,7 @@ impl<C: Consumer> Consuming<C> {
     /// waits, if it was not settled.
     async fn attempt(
         &mut self,
-        (delivery, known): (&Delivery, Option<(String, u64)>),
+        (delivery, known): (&Delivery, Option<Handled>),
         step: &mut Step,
     ) -> Result<Option<Timestamp>, LogError> {
         let aside = &mut self.asides[usize::from(delivery.partition)];

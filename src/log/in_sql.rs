@@ -4,7 +4,7 @@ use crate::base::limits::{GROUP_RUNS_MS, PARTITIONS, REASON_BYTES_MAX};
 use crate::base::time::Timestamp;
 use crate::driver::sql::{Cells, SqlError};
 use crate::log::inbox::{Because, DeadLetter, Retry, Rewound, Stands};
-use crate::log::{Delivery, Lag, LogError};
+use crate::log::{Delivery, Handled, Lag, LogError};
 
 /// A row of the log with its event.
 pub(super) fn delivery(row: &impl Cells) -> Result<Delivery, sqlx::Error> {
@@ -37,6 +37,15 @@ pub(super) fn lags(behind: &[(i64, i64, i64)], now: Timestamp) -> Vec<Lag> {
         }
     };
     (0..PARTITIONS).map(lag).collect()
+}
+
+/// What was handled, of a row of `processed_events`.
+pub(super) fn handled(row: &impl Cells) -> Result<Handled, sqlx::Error> {
+    Ok(Handled {
+        key: row.cell("key")?,
+        version: row.number("version")?,
+        digest: row.cell("payload_digest")?,
+    })
 }
 
 /// Where a group stands in a partition, of a row of `log_groups`.

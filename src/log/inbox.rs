@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use async_trait::async_trait;
 
 use crate::base::time::Timestamp;
-use crate::log::{Delivery, LogError};
+use crate::log::{Delivery, Handled, LogError};
 
 /// What the groups have done. Every method is one transaction, and repeating it is harmless:
 /// offsets never go back, and an event is handled or set aside once.
@@ -36,9 +36,8 @@ pub trait Inbox: Send + Sync + Debug {
     /// known, so that it passes over all of it.
     async fn rewind(&self, group: &str, run: Run) -> Result<Rewound, LogError>;
 
-    /// What the group has handled under this event id: its key and version.
-    async fn handled(&self, group: &str, event_id: &str)
-    -> Result<Option<(String, u64)>, LogError>;
+    /// What the group has handled under this event id.
+    async fn handled(&self, group: &str, event_id: &str) -> Result<Option<Handled>, LogError>;
 
     /// The highest version of a key that the group has handled.
     async fn newest(&self, group: &str, key: &str) -> Result<Option<u64>, LogError>;

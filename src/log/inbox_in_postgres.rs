@@ -19,7 +19,7 @@ use crate::driver::postgres::Postgres;
 use crate::log::inbox::{Because, DeadLetter, Inbox, Retry, Rewound, Run, Stands};
 use crate::log::name_in_postgres::claim;
 use crate::log::topic_in_postgres::{begins, is_anew, marked};
-use crate::log::{Delivery, LogError, LogName, in_sql};
+use crate::log::{Delivery, Handled, LogError, LogName, in_sql};
 
 /// The inboxes in one database.
 #[derive(Debug, Clone)]
@@ -48,14 +48,15 @@ pub async fn remember(
     now: Timestamp,
 ) -> Result<bool, sqlx::Error> {
     let added = sqlx::query(
-        "insert into processed_events (consumer, event_id, key, version, at_ms)
-         values ($1, $2, $3, $4, $5) on conflict do nothing",
+        "insert into processed_events (consumer, event_id, key, version, at_ms, payload_digest)
+         values ($1, $2, $3, $4, $5, $6) on conflict do nothing",
     )
     .bind(group)
     .bind(&delivery.event_id)
     .bind(&delivery.key)
     .bind(delivery.version.cast_signed())
     .bind(now.as_millis())
+    .bind(delivery.digest())
     .execute(conn)
     .await?;
     Ok(added.rows_affected() == 1)
@@ -227,19 +228,16 @@ impl Inbox for InPostgres {
             .await
     }
 
-    async fn handled(
-        &self,
-        group: &str,
-        event_id: &str,
-    ) -> Result<Option<(String, u64)>, LogError> {
-        let row: Option<(String, i64)> = sqlx::query_as(
-            "select key, version from processed_events where consumer = $1 and event_id = $2",
+    async fn handled(&self, group: &str, event_id: &str) -> Result<Option<Handled>, LogError> {
+        let row = sqlx::query(
+            "select key, version, payload_digest from processed_events
+             where consumer = $1 and event_id = $2",
         )
         .bind(group)
         .bind(event_id)
         .fetch_optional(&mut *self.db.connection().await?)
         .await?;
-        Ok(row.map(|(key, version)| (key, version.cast_unsigned())))
+        Ok(row.as_ref().map(in_sql::handled).transpose()?)
     }
 
     async fn newest(&self, group: &str, key: &str) -> Result<Option<u64>, LogError> {

@@ -20,7 +20,7 @@ use crate::driver::sqlite::Sqlite;
 use crate::log::inbox::{Because, DeadLetter, Inbox, Retry, Rewound, Run, Stands};
 use crate::log::name_in_sqlite::claim;
 use crate::log::topic_in_sqlite::{begins, is_anew, marked};
-use crate::log::{Delivery, LogError, LogName, in_sql};
+use crate::log::{Delivery, Handled, LogError, LogName, in_sql};
 
 /// The inboxes in one database file.
 #[derive(Debug, Clone)]
@@ -49,14 +49,15 @@ pub async fn remember(
     now: Timestamp,
 ) -> Result<bool, sqlx::Error> {
     let added = sqlx::query(
-        "insert into processed_events (consumer, event_id, key, version, at_ms)
-         values (?, ?, ?, ?, ?) on conflict do nothing",
+        "insert into processed_events (consumer, event_id, key, version, at_ms, payload_digest)
+         values (?, ?, ?, ?, ?, ?) on conflict do nothing",
     )
     .bind(group)
     .bind(&delivery.event_id)
     .bind(&delivery.key)
     .bind(delivery.version.cast_signed())
     .bind(now.as_millis())
+    .bind(delivery.digest())
     .execute(conn)
     .await?;
     Ok(added.rows_affected() == 1)
@@ -229,19 +230,16 @@ impl Inbox for InSqlite {
         self.db.outlive(work).await
     }
 
-    async fn handled(
-        &self,
-        group: &str,
-        event_id: &str,
-    ) -> Result<Option<(String, u64)>, LogError> {
-        let row: Option<(String, i64)> = sqlx::query_as(
-            "select key, version from processed_events where consumer = ? and event_id = ?",
+    async fn handled(&self, group: &str, event_id: &str) -> Result<Option<Handled>, LogError> {
+        let row = sqlx::query(
+            "select key, version, payload_digest from processed_events
+             where consumer = ? and event_id = ?",
         )
         .bind(group)
         .bind(event_id)
         .fetch_optional(&self.db.read)
         .await?;
-        Ok(row.map(|(key, version)| (key, version.cast_unsigned())))
+        Ok(row.as_ref().map(in_sql::handled).transpose()?)
     }
 
     async fn newest(&self, group: &str, key: &str) -> Result<Option<u64>, LogError> {

@@ -33,6 +33,7 @@ mod standings;
 use std::fmt::Debug;
 
 use async_trait::async_trait;
+use sha2::{Digest, Sha256};
 
 use crate::base::time::Timestamp;
 use crate::event::{Envelope, codec};
@@ -64,6 +65,19 @@ pub struct Delivery {
 
 /// Why a delivery fails whose id a group has handled as another event's.
 pub const ANOTHERS_ID: &str = "its id is that of another event, which was handled";
+/// How much of the SHA-256 of a payload an inbox keeps.
+const DIGEST_BYTES: usize = 16;
+
+/// What a group knows of an event that it has handled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handled {
+    /// Its key.
+    pub key: String,
+    /// Its version.
+    pub version: u64,
+    /// What it said, as [`Delivery::digest`] has it; `None` where an earlier build has handled it.
+    pub digest: Option<Vec<u8>>,
+}
 
 impl Delivery {
     /// The event.
@@ -80,9 +94,18 @@ impl Delivery {
         Ok(envelope)
     }
 
-    /// Whether it is the event of this key and version.
-    pub fn is(&self, (key, version): &(String, u64)) -> bool {
-        self.key == *key && self.version == *version
+    /// Whether it is the event that was handled: of its key and version, and says what that said. Every log hands
+    /// over the very payload that is in the outbox.
+    pub fn is(&self, handled: &Handled) -> bool {
+        let said = handled.digest.as_ref();
+        self.key == handled.key
+            && self.version == handled.version
+            && said.is_none_or(|digest| *digest == self.digest())
+    }
+
+    /// What an inbox keeps of its payload.
+    pub fn digest(&self) -> Vec<u8> {
+        Sha256::digest(&self.payload)[..DIGEST_BYTES].to_vec()
     }
 }
 

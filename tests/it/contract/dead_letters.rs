@@ -5,9 +5,10 @@ use catraca::analytics::step::Teller;
 use catraca::base::limits::PARTITIONS;
 use catraca::base::time::Clock;
 use catraca::event::{Customer, Event, Order, codec};
-use catraca::log::Consumer;
 use catraca::log::consume::Consuming;
+use catraca::log::inbox::Because;
 use catraca::log::patience::Failure;
+use catraca::log::{ANOTHERS_ID, Consumer, Delivery};
 use catraca::search::step::Lister;
 
 use crate::contract::desk::{Desk, facts};
@@ -24,6 +25,7 @@ on_every_log! {
     an_older_event_than_was_told_is_reported_and_not_sent,
     a_view_that_could_not_read_an_event_takes_it_later_once,
     an_older_state_of_a_listing_is_reported_and_not_shown,
+    an_event_is_known_again_by_what_it_said,
 }
 
 async fn what_can_never_be_sent_is_set_aside_at_once(desk: Desk) {
@@ -185,4 +187,42 @@ async fn an_older_state_of_a_listing_is_reported_and_not_shown(desk: Desk) {
     assert_eq!(letters.replay(1).await.unwrap(), Replayed::Outdated(2));
     let now = desk.stores.search.listing(&show).await.unwrap().unwrap();
     assert_eq!(now, listing);
+}
+
+/// The id, key and version of an event that was handled are not enough: what says something else is not a repeat, and
+/// no replay makes it one. Of what an earlier build has handled nobody knows what it said.
+async fn an_event_is_known_again_by_what_it_said(desk: Desk) {
+    let provider = Provider::of(&desk, Mood::Well);
+    confirm(&desk, 4).await;
+    desk.relay_all().await;
+    let told = desk.poll("notify", 4, 1).await.pop().unwrap();
+    let payload = told.payload.replace("B-12", "B-21");
+    let other = Delivery {
+        payload,
+        ..told.clone()
+    };
+    steps(&mut desk.notifying(provider.clone()), |total| {
+        total.handled == 1
+    })
+    .await;
+    let (inbox, id) = (desk.inbox(), &told.event_id);
+    let known = inbox.handled("notify", id).await.unwrap().unwrap();
+    assert!(told.is(&known) && !other.is(&known));
+
+    let because = Because {
+        reason: ANOTHERS_ID.to_owned(),
+        attempts: 1,
+    };
+    inbox.set_aside("notify", &other, &because).await.unwrap();
+    let letter = inbox.dead_letters(0).await.unwrap().remove(0).id;
+    let letters = desk.dead_letters(provider.clone());
+    let refused = Replayed::Failed(ANOTHERS_ID.to_owned());
+    assert_eq!(letters.replay(letter).await.unwrap(), refused);
+    assert_eq!(provider.taken().len(), 1);
+
+    desk.run("update processed_events set payload_digest = null")
+        .await;
+    let known = inbox.handled("notify", id).await.unwrap().unwrap();
+    assert!(told.is(&known) && other.is(&known));
+    assert_eq!(letters.replay(letter).await.unwrap(), Replayed::Before);
 }

@@ -172,8 +172,11 @@ async fn it_stops_at_the_outbox_where_an_event_is_missing(desk: Desk) {
     relayed(&desk, order).await;
     desk.run("update orders set version = 3, updated_at_ms = updated_at_ms + 7")
         .await;
-    desk.run("insert into processed_events select 'notify', id, aggregateid, 2, 0 from outbox")
-        .await;
+    desk.run(
+        "insert into processed_events (consumer, event_id, key, version, at_ms)
+         select 'notify', id, aggregateid, 2, 0 from outbox",
+    )
+    .await;
     let (station, state, since, detail) = stopped(&desk, order).await;
     assert_eq!((station, state, since), (Station::Outbox, State::Stuck, 7));
     assert!(detail.starts_with("version 3 has no row"), "{detail}");

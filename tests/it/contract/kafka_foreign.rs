@@ -84,10 +84,11 @@ fn newest(topic: &Kafka) -> Foreign {
     }
 }
 
-/// Two events of ours that every group has handled.
+/// Three events of ours that every group has handled.
 struct Known {
     first: Foreign,
     second: Foreign,
+    third: Foreign,
 }
 
 impl Known {
@@ -124,6 +125,8 @@ impl Known {
         let whole = || new(|payload| payload);
         let Foreign { key, payload, .. } = &self.second;
         let (key, payload) = (key.as_deref(), payload.as_deref());
+        let third = String::from_utf8(self.third.payload.clone().unwrap()).unwrap();
+        let bent = third.replace("B-12", "B-21").into_bytes();
         let unread = "cannot read event";
         vec![
             (unread, new(|all| all[..all.len() / 2].to_owned())),
@@ -145,6 +148,7 @@ impl Known {
                 self.first.with_key(key).saying(payload),
             ),
             ("its id is that of another", self.second.with_key(None)),
+            ("its id is that of another", self.third.saying(Some(&bent))),
         ]
     }
 
@@ -176,8 +180,14 @@ async fn whatever_stands_in_the_topic_is_passed_over_or_set_aside_and_groups_go_
     ours.push(confirm(&desk, PARTITION).await);
     desk.relay_all().await;
     let second = newest(&topic);
-    let known = Known { first, second };
-    steps(&mut consuming, |total| total.handled == 2).await;
+    ours.push(confirm(&desk, PARTITION).await);
+    desk.relay_all().await;
+    let known = Known {
+        first,
+        second,
+        third: newest(&topic),
+    };
+    steps(&mut consuming, |total| total.handled == 3).await;
 
     let producer: BaseProducer = client()
         .set("message.max.bytes", (2 * TOO_LARGE).to_string())
@@ -204,7 +214,7 @@ async fn whatever_stands_in_the_topic_is_passed_over_or_set_aside_and_groups_go_
         assert_eq!(letter.because.attempts, 1, "{reason}");
         assert!(reason.contains(expected), "{reason}: {expected}");
     }
-    assert_eq!(provider.taken().len() as u64, 2 + handled);
+    assert_eq!(provider.taken().len() as u64, 3 + handled);
     for order in ours {
         assert_eq!(provider.tries(order).len(), 1, "one effect");
     }

@@ -10,7 +10,7 @@ use catraca::app::backends::Backends;
 use catraca::base::time::Timestamp;
 use catraca::log::inbox::{Because, DeadLetter, Inbox, Retry, Rewound, Run, Stands};
 use catraca::log::patience::Failure;
-use catraca::log::{Delivery, Lag, LogError, Subscriber};
+use catraca::log::{Delivery, Handled, Lag, LogError, Subscriber};
 use catraca::notify::{Notice, Sender};
 use catraca::relay::plan::{Batch, Lease, Page};
 use catraca::relay::store::{self, Cleaned, Published, StoreError};
@@ -121,11 +121,7 @@ impl Inbox for Blank {
         self.inner.renew(stands, ends).await
     }
 
-    async fn handled(
-        &self,
-        _group: &str,
-        _event_id: &str,
-    ) -> Result<Option<(String, u64)>, LogError> {
+    async fn handled(&self, _group: &str, _event_id: &str) -> Result<Option<Handled>, LogError> {
         Ok(None)
     }
 
