@@ -177,7 +177,9 @@ impl Producer {
         let_go(&self.other, client).await;
         self.failed().clear();
         let before = self.well.lock().await.client.replace(Arc::clone(client));
-        before.map(retire);
+        if let Some(before) = before {
+            retire(before);
+        }
     }
 
     /// A broker takes or refuses what came in one request as one. Only a record that is refused alone is
