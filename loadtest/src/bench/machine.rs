@@ -43,7 +43,7 @@ impl Process {
         self.0.id()
     }
 
-    /// `STOP` or `CONT`.
+    /// `STOP`, `CONT` or `TERM`.
     pub(super) fn signal(&self, signal: &str) -> anyhow::Result<()> {
         let pid = self.pid().to_string();
         let status = Command::new("kill")

@@ -14,6 +14,8 @@ use crate::bench::resp::Connection;
 
 /// How long a process may take to answer for the first time.
 const START_MAX: Duration = Duration::from_secs(20);
+/// How long a role may take to end when it is asked to; a gateway drains for 10 s at most.
+const END_MAX: Duration = Duration::from_secs(15);
 const TOKEN: &str = "bench-admin-token";
 /// SHA-256 of [`TOKEN`].
 const TOKEN_SHA256: &str = "623bd2be1ca30473f9d2430a4579f17300654830b88e21f862c5f8ca13b65536";
@@ -63,7 +65,8 @@ impl RoomServer {
     }
 }
 
-/// One role of the program, started as an operator would.
+/// One role of the program, started and, when the value goes, ended as an operator would: what the program
+/// writes at its end, as where its functions are counted, is written.
 #[derive(Debug)]
 pub(super) struct Role {
     process: Process,
@@ -175,6 +178,20 @@ impl Role {
         let (status, body) = ask(self.admin, "POST", &path, "")?;
         ensure!(status == 200, "{verb}: {status} {body}");
         Ok(())
+    }
+}
+
+impl Drop for Role {
+    fn drop(&mut self) {
+        // One that stands still hears of it when it goes on. Whoever has ended by itself hears nothing, and
+        // whoever does not end in time is killed.
+        for signal in ["TERM", "CONT"] {
+            drop(self.process.signal(signal));
+        }
+        let end = Instant::now() + END_MAX;
+        while self.runs() && Instant::now() < end {
+            pause();
+        }
     }
 }
 

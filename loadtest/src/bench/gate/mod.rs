@@ -132,11 +132,12 @@ struct Site<'a> {
     scale: Scale,
     folder: &'a Path,
     runtime: Runtime,
-    room: RoomServer,
     admitter: Role,
     gateway: Role,
     /// Behind every door, on the core of who measures.
     shop: Nginx,
+    /// The last to go: roles that end say so in it.
+    room: RoomServer,
 }
 
 impl Site<'_> {

@@ -38,9 +38,10 @@ pub(super) struct Shop {
     more: String,
     pub(super) door: SocketAddr,
     sql: PgConnection,
-    room: RoomServer,
     pub(super) relay: Role,
     _orders: Role,
+    /// The last to go: roles that end say so in it.
+    room: RoomServer,
 }
 
 impl Shop {
