@@ -203,7 +203,7 @@ async fn with_sql(
         Role::Orders => {
             let door = bind("orders.listen", config.orders.listen).await?;
             alone.door = Some(format!("http://{}", local(&door)?));
-            supervisor.door("orders", serve(door, orders.router(), own, stop));
+            supervisor.door("orders", orders.clone().serve(door, own, stop));
             roles.sell(supervisor, &orders);
         }
         Role::Relay => roles.relay(supervisor, nudge(), Vec::new()),

@@ -91,7 +91,7 @@ pub(super) fn all(
     supervisor.door("admin", serve(listeners.admin, admin, own.clone(), stop));
     supervisor.door(
         "orders",
-        serve(listeners.orders, orders.router(), own, shop_stop),
+        orders.clone().serve(listeners.orders, own, shop_stop),
     );
 
     door::behind(&mut supervisor, &gateway, limits);

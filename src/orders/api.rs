@@ -17,7 +17,6 @@ use crate::http::layers::body_max;
 use crate::http::problem::Problem;
 use crate::orders::caller::Caller;
 use crate::orders::idempotency::Answer;
-use crate::orders::keyed::to_its_end;
 use crate::orders::rules::hold::PlaceHold;
 use crate::orders::rules::order::{Pay, PlaceOrder};
 use crate::orders::rules::{Refusal, SeatsTaken};
@@ -88,7 +87,9 @@ async fn place_hold(
     let key = wire::key(&headers, &buyer, "holds", &body)?;
     let wish = body.wish()?;
     let request = PlaceHold { buyer, wish };
-    to_its_end(async move { orders.hold(key, request).await }).await
+    orders
+        .to_its_end(|orders| async move { orders.hold(key, request).await })
+        .await
 }
 
 /// `DELETE /v1/shows/{show}/holds/{hold}`: seats given back. Repeating it changes nothing.
@@ -123,7 +124,9 @@ async fn place_order(
         contact,
         token,
     };
-    to_its_end(async move { orders.place(key, request).await }).await
+    orders
+        .to_its_end(|orders| async move { orders.place(key, request).await })
+        .await
 }
 
 /// `GET /v1/shows/{show}/orders/{order}`: an order as it stands, for its owner.
@@ -169,7 +172,9 @@ async fn pay(
         order,
         token,
     };
-    to_its_end(async move { orders.pay(key, request).await }).await
+    orders
+        .to_its_end(|orders| async move { orders.pay(key, request).await })
+        .await
 }
 
 async fn no_such_route() -> Problem {

@@ -24,19 +24,9 @@ use crate::telemetry::metrics;
 /// Before each further attempt to release a key.
 const RELEASE_PAUSES: [Duration; 3] = [
     Duration::from_secs(1),
-    Duration::from_secs(3),
-    Duration::from_secs(9),
+    Duration::from_secs(2),
+    Duration::from_secs(4),
 ];
-/// Goes on also when whoever asked has hung up: a key that was begun is ended, and a repeat need not wait.
-pub(super) async fn to_its_end(
-    work: impl Future<Output = Result<Response, Problem>> + Send + 'static,
-) -> Result<Response, Problem> {
-    match tokio::spawn(work).await {
-        Ok(answered) => answered,
-        Err(error) => resume_unwind(error.into_panic()),
-    }
-}
-
 /// How a request with an idempotency key starts.
 enum Start {
     /// It has no key, or may proceed with it.
@@ -46,6 +36,20 @@ enum Start {
 }
 
 impl Orders {
+    /// Goes on to its end also when whoever asked has hung up.
+    pub(super) async fn to_its_end<F>(
+        &self,
+        work: impl FnOnce(Self) -> F,
+    ) -> Result<Response, Problem>
+    where
+        F: Future<Output = Result<Response, Problem>> + Send + 'static,
+    {
+        match self.under_way.spawn(work(self.clone())).await {
+            Ok(answered) => answered,
+            Err(error) => resume_unwind(error.into_panic()),
+        }
+    }
+
     pub(super) async fn hold(
         &self,
         key: Option<Key>,
@@ -140,7 +144,7 @@ impl Orders {
             return;
         }
         let store = Arc::clone(&self.store);
-        tokio::spawn(async move {
+        self.under_way.spawn(async move {
             for pause in RELEASE_PAUSES {
                 tokio::time::sleep(pause).await;
                 if store.release_key(&claimed).await.is_ok() {

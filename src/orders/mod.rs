@@ -34,10 +34,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use tokio::net::TcpListener;
 use tokio::sync::Notify;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::base::secret::Secret;
 use crate::base::time::Clock;
+use crate::http::server::{ServerSettings, serve};
 use crate::orders::caller::Nonces;
 use crate::orders::cancel::Cancel;
 use crate::orders::expire::Expire;
@@ -46,6 +51,9 @@ use crate::orders::payment::settle::Settle;
 use crate::orders::seats::Seats;
 use crate::orders::store::Store;
 use crate::show::Store as ShowStore;
+
+/// How long a stop waits for requests that nobody waits for.
+const FINISH_MAX: Duration = Duration::from_secs(2);
 
 /// What an operator decides about the shop.
 #[derive(Debug, Clone)]
@@ -81,6 +89,8 @@ pub struct Orders {
     settings: Arc<Settings>,
     nonces: Arc<Nonces>,
     seats: Arc<Seats>,
+    /// Requests that go on to their end.
+    under_way: TaskTracker,
     /// There is something to settle.
     payable: Arc<Notify>,
     /// There are new events in the outbox.
@@ -103,6 +113,7 @@ impl Orders {
             settings: Arc::new(settings),
             nonces: Arc::default(),
             seats: Arc::default(),
+            under_way: TaskTracker::new(),
             payable: Arc::default(),
             written: Arc::default(),
         }
@@ -111,6 +122,22 @@ impl Orders {
     /// The routes, for a listener of their own.
     pub fn router(&self) -> Router {
         api::router(self.clone())
+    }
+
+    /// Serves the routes until `stop`, and waits a moment for what clients have begun and not waited for.
+    ///
+    /// # Errors
+    /// As [`serve`].
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        settings: ServerSettings,
+        stop: CancellationToken,
+    ) -> anyhow::Result<()> {
+        serve(listener, self.router(), settings, stop).await?;
+        self.under_way.close();
+        drop(timeout(FINISH_MAX, self.under_way.wait()).await); // a mark that stays lapses by itself
+        Ok(())
     }
 
     /// The loop that settles payments.
