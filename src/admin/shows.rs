@@ -272,9 +272,10 @@ fn refuse_rate(settings: &Settings, before: Option<&Show>) -> Result<(), Problem
         return Ok(());
     }
     let waiting = before.map_or(0, |show| show.waiting);
-    let drain_s = waiting * settings.window_ms / 1_000 / settings.rate.max(1);
+    let window_ms = settings.window_ms; // not checked yet
+    let drain_s = waiting.saturating_mul(window_ms) / 1_000 / settings.rate.max(1);
     // Two seats a fan: what the stock guard assumes until it has measured.
-    let sell_out_s = settings.seats() * settings.window_ms / 2_000 / settings.rate.max(1);
+    let sell_out_s = settings.seats().saturating_mul(window_ms) / 2_000 / settings.rate.max(1);
     let title = "The rate is above rate_max. Raise rate_max too if you mean it.";
     Err(Problem::unprocessable("rate-above-max", title)
         .with("rate_max", ceiling)

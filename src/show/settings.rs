@@ -6,12 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::bound::within;
 use crate::base::limits::{
-    CAPACITY_MAX, MESSAGE_BYTES_MAX, RATE_MAX, SECTION_SEATS_MAX, SECTIONS_MAX, TICKET_TTL_MS_MAX,
-    WAITING_MAX_DEFAULT, WINDOW_MS_MAX,
+    CAPACITY_MAX, EXACT_INTEGER_MAX, MESSAGE_BYTES_MAX, RATE_MAX, SECTION_SEATS_MAX, SECTIONS_MAX,
+    TICKET_TTL_MS_MAX, WAITING_MAX_DEFAULT, WINDOW_MS_MAX,
 };
 use crate::base::time::Timestamp;
 use crate::event::money::Money;
 use crate::show::draw;
+
+/// The last instant that a room can keep: its numbers are whole below this.
+const INSTANT_MAX: Timestamp = Timestamp::from_unix_ms(EXACT_INTEGER_MAX.cast_signed() - 1);
 
 /// What an operator decides about a show. Missing members take the defaults of `docs/shows.md`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,6 +199,9 @@ impl Settings {
             ("closes_at", self.closes_at),
         ];
         let mut given = times.iter().filter_map(|(key, at)| at.map(|at| (key, at)));
+        for (key, at) in given.clone() {
+            within(key, at, &(Timestamp::default()..=INSTANT_MAX))?;
+        }
         let Some(mut before) = given.next() else {
             return Ok(());
         };
@@ -213,6 +219,7 @@ impl Settings {
             return Err(format!("sections must be at most {SECTIONS_MAX}"));
         }
         let mut names = BTreeSet::new();
+        let mut house: Option<Money> = None;
         for (at, section) in self.sections.iter().enumerate() {
             let name = &section.name;
             let well_formed = (1..=32).contains(&name.len())
@@ -231,12 +238,19 @@ impl Settings {
                     "sections[{at}].seats must be 1 to {SECTION_SEATS_MAX}"
                 ));
             }
-            if section.price.minor < 0 || section.price.times(section.seats).is_none() {
-                return Err(format!("sections[{at}].price is impossible"));
-            }
             if section.price.currency != self.sections[0].price.currency {
                 return Err("all sections must have the same currency".to_owned());
             }
+            let worth = section.price.times(section.seats);
+            let Some(worth) = worth.filter(|worth| 0 <= worth.minor) else {
+                return Err(format!("sections[{at}].price is impossible"));
+            };
+            house = match house {
+                None => Some(worth),
+                Some(house) => Some(house.plus(worth).ok_or_else(|| {
+                    format!("sections[{at}].price is impossible: the whole house costs too much")
+                })?),
+            };
         }
         Ok(())
     }
@@ -337,5 +351,50 @@ mod tests {
             {"name": "B", "seats": 1, "price": {"amount": 1, "currency": "BRL"}},
             {"name": "B", "seats": 1, "price": {"amount": 1, "currency": "BRL"}}]);
         assert!(with("sections", twice).unwrap_err().contains("twice"));
+        for key in ["early_at", "opens_at", "closes_at"] {
+            for (at, says) in [
+                ("0026-12-01T10:00:00Z", "(0026-12-01T10:00:00Z) must be"),
+                (
+                    "1969-12-31T23:59:59.999Z",
+                    "between 1970-01-01T00:00:00Z and",
+                ),
+            ] {
+                let why = with(key, at.into()).unwrap_err();
+                assert!(why.starts_with(key) && why.contains(says), "{why}");
+            }
+            assert_eq!(with(key, "9999-12-30T00:00:00Z".into()), Ok(()));
+        }
+    }
+
+    #[test]
+    fn the_whole_house_has_a_price() {
+        let house = |seats: [u32; 2], amounts: [&str; 2]| {
+            let section = |name: &str, seats: u32, amount: &str| {
+                format!(
+                    r#"{{"name":"{name}","seats":{seats},"price":{{"amount":{amount},"currency":"BRL"}}}}"#
+                )
+            };
+            let [a, b] = [("A", 0), ("B", 1)].map(|(name, n)| section(name, seats[n], amounts[n]));
+            let document = format!(r#"{{"name":"Show","rate":1,"sections":[{a},{b}]}}"#);
+            serde_json::from_str::<Settings>(&document).unwrap().check()
+        };
+        assert_eq!(house([1, 1], ["92233720368547758.06", "0.01"]), Ok(()));
+        for (seats, amounts, says) in [
+            (
+                [1, 1],
+                ["92233720368547758.07", "0.01"],
+                "sections[1].price",
+            ),
+            (
+                [1, 1],
+                ["92233720368547758.07", "92233720368547758.07"],
+                "whole house",
+            ),
+            ([2, 1], ["92233720368547758.07", "1"], "sections[0].price"),
+            ([1, 1], ["1", "-1"], "sections[1].price"),
+        ] {
+            let why = house(seats, amounts).unwrap_err();
+            assert!(why.contains(says), "{amounts:?}: {why}");
+        }
     }
 }

@@ -192,6 +192,14 @@ async fn a_rate_above_the_ceiling_is_refused_with_what_it_would_mean(world: Worl
     for (bad, word) in [
         (json!({"rate": -1}), "settings-refused"),
         (json!({"colour": "red"}), "settings-refused"),
+        (
+            json!({"early_at": "0026-12-01T10:00:00Z"}),
+            "settings-refused",
+        ),
+        (
+            json!({"rate": 101, "window_ms": u64::MAX}),
+            "rate-above-max",
+        ),
         (json!([1]), "bad-json"),
     ] {
         let (_, _, body) = world
