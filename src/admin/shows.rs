@@ -95,7 +95,7 @@ pub async fn put(
     keep_ceiling(&mut settings, before.as_ref());
     refuse_rate(&settings, before.as_ref())?;
     refuse_draw(&settings, before.as_ref())?;
-    check(&settings, before.as_ref())?;
+    check(&admin, &settings, before.as_ref()).await?;
     let action = if before.is_some() { "set" } else { "create" };
     let change = change(&admin, &operator, action, &body);
     match admin.shows.put(&id, &change, &settings, expected).await? {
@@ -136,7 +136,7 @@ pub async fn patch(
         keep_ceiling(&mut settings, Some(&before));
         refuse_rate(&settings, Some(&before))?;
         refuse_draw(&settings, Some(&before))?;
-        check(&settings, Some(&before))?;
+        check(&admin, &settings, Some(&before)).await?;
         match admin
             .shows
             .put(&id, &change, &settings, Some(before.version))
@@ -318,12 +318,11 @@ fn without_input(says: &str) -> String {
     }
 }
 
-fn check(settings: &Settings, before: Option<&Show>) -> Result<(), Problem> {
+async fn check(admin: &Admin, settings: &Settings, before: Option<&Show>) -> Result<(), Problem> {
     settings.check().map_err(refused)?;
-    match before {
-        Some(show) => revise::check(&show.settings, settings).map_err(refused),
-        None => Ok(()),
-    }
+    let Some(show) = before else { return Ok(()) };
+    let kept = admin.shows.currencies(&show.id).await?;
+    revise::check(&show.settings, &kept, settings).map_err(refused)
 }
 
 /// 422. `why` names members of ours and numbers; text that came is never repeated.

@@ -1,13 +1,16 @@
 //! Shows in PostgreSQL: one row a show, the copied ledger, the audit.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use sqlx::{PgConnection, Postgres as Db, Transaction};
 
 use crate::base::ids::{Edition, Generation, Number, ShowId};
 use crate::driver::postgres::Postgres;
+use crate::event::money::Currency;
 use crate::show::draw::{DrawFact, Entered};
 use crate::show::draws_in_postgres as draws;
-use crate::show::in_sql::{int, read_ledger, read_show};
+use crate::show::in_sql::{int, read_currencies, read_ledger, read_show};
 use crate::show::ledger_in_postgres as ledger;
 use crate::show::settings::Settings;
 use crate::show::{Change, Checkpoint, Kept, LedgerRow, Loss, Put, Show, Store, StoreError};
@@ -51,6 +54,14 @@ impl Store for InPostgres {
         self.db
             .within(async { load(&mut *self.db.connection().await?, show).await })
             .await
+    }
+
+    async fn currencies(&self, show: &ShowId) -> Result<BTreeMap<String, Currency>, StoreError> {
+        let found = sqlx::query_as("select section, currency from sections where show = $1")
+            .bind(show.as_str())
+            .fetch_all(&mut *self.db.connection().await?)
+            .await?;
+        read_currencies(found)
     }
 
     async fn put(

@@ -1,8 +1,11 @@
 //! What both databases share of shows: what a row means, and what their errors come to.
 
+use std::collections::BTreeMap;
+
 use crate::base::ids::{Edition, Generation, Malformed, Number, Place};
 use crate::base::time::Timestamp;
 use crate::driver::sql::{Cells, SqlError};
+use crate::event::money::{BadMoney, Currency};
 use crate::show::draw::{Draw, Sealed};
 use crate::show::{LedgerRow, Show, StoreError};
 
@@ -52,6 +55,20 @@ fn read_draw(row: &impl Cells) -> Result<Option<Draw>, StoreError> {
         beacon_value: row.cell("beacon_value")?,
         seed: seed.map(|seed| seed.parse()).transpose().map_err(foreign)?,
     }))
+}
+
+/// Rows of `sections`, of each its name and its currency.
+pub(super) fn read_currencies(
+    rows: Vec<(String, String)>,
+) -> Result<BTreeMap<String, Currency>, StoreError> {
+    let read = |(section, currency): (String, String)| {
+        let currency = currency.parse();
+        Ok((
+            section,
+            currency.map_err(|e: BadMoney| StoreError::Corrupt(e.into()))?,
+        ))
+    };
+    rows.into_iter().map(read).collect()
 }
 
 /// A row of `room_ledger`.

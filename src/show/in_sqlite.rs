@@ -1,14 +1,17 @@
 //! Shows in SQLite: one row a show, the copied ledger, the audit.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Sqlite as Db, Transaction};
 
 use crate::base::ids::{Edition, Generation, Number, ShowId};
 use crate::driver::sqlite::Sqlite;
+use crate::event::money::Currency;
 use crate::show::draw::{DrawFact, Entered};
 use crate::show::draws_in_sqlite as draws;
-use crate::show::in_sql::{int, read_ledger, read_show};
+use crate::show::in_sql::{int, read_currencies, read_ledger, read_show};
 use crate::show::ledger_in_sqlite as ledger;
 use crate::show::settings::Settings;
 use crate::show::{Change, Checkpoint, Kept, LedgerRow, Loss, Put, Show, Store, StoreError};
@@ -45,6 +48,14 @@ impl Store for InSqlite {
     async fn get(&self, show: &ShowId) -> Result<Option<Show>, StoreError> {
         let mut connection = self.db.read.acquire().await?;
         load(&mut connection, show).await
+    }
+
+    async fn currencies(&self, show: &ShowId) -> Result<BTreeMap<String, Currency>, StoreError> {
+        let found = sqlx::query_as("select section, currency from sections where show = ?")
+            .bind(show.as_str())
+            .fetch_all(&self.db.read)
+            .await?;
+        read_currencies(found)
     }
 
     async fn put(

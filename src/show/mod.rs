@@ -13,12 +13,14 @@ mod in_sql;
 mod ledger_in_postgres;
 mod ledger_in_sqlite;
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use async_trait::async_trait;
 
 use crate::base::ids::{Edition, Generation, Number, Place, ShowId};
 use crate::base::time::Timestamp;
+use crate::event::money::Currency;
 use crate::show::draw::{Draw, DrawFact, Entered};
 use crate::show::settings::Settings;
 
@@ -30,6 +32,10 @@ pub trait Store: Send + Sync + Debug {
 
     /// One show.
     async fn get(&self, show: &ShowId) -> Result<Option<Show>, StoreError>;
+
+    /// The currency of each section in which there are seats, also of those that the settings no longer have:
+    /// somebody has a seat there. None comes back by itself.
+    async fn currencies(&self, show: &ShowId) -> Result<BTreeMap<String, Currency>, StoreError>;
 
     /// Creates a show (`expected` = `None`) or replaces its settings (`expected` = the version they
     /// were read at), together with its audit row.

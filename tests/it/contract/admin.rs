@@ -29,6 +29,7 @@ on_every_database! {
     verbs_need_a_role_and_leave_an_audit_row,
     readiness_names_what_fails,
     what_was_sold_keeps_its_currency_and_something_stays_for_sale,
+    a_section_that_is_taken_out_keeps_its_currency_until_it_is_gone,
     twenty_operators_at_once_all_get_their_change,
     a_show_is_cancelled_by_an_admin_who_means_it,
 }
@@ -296,6 +297,34 @@ async fn what_was_sold_keeps_its_currency_and_something_stays_for_sale(world: Wo
         let detail = body["detail"].as_str().unwrap();
         assert!(detail.contains(says), "{detail}");
     }
+}
+
+/// Two changes do not do what one may not: the shop has the section, in its currency, until its last seat is free.
+async fn a_section_that_is_taken_out_keeps_its_currency_until_it_is_gone(world: World) {
+    let made = world.ask("admin", "PUT /admin/v1/shows/s", None, settings());
+    assert_eq!(made.await.0, StatusCode::CREATED);
+    database::run(
+        &world.db,
+        "insert into sections (show, section, position, numbered, price_minor, currency)
+         values ('s', 'B', 0, 1 = 0, 39010, 'BRL')",
+    )
+    .await;
+    let one = |name: &str, currency: &str| {
+        let price = json!({"amount": 90, "currency": currency});
+        json!({"sections": [{"name": name, "seats": 600, "price": price}]})
+    };
+    let set = async |change| {
+        let line = "PATCH /admin/v1/shows/s";
+        let (status, _, body) = world.ask("operator", line, None, change).await;
+        (status, body["detail"].to_string())
+    };
+    assert_eq!(set(one("A", "BRL")).await.0, StatusCode::OK);
+    let (status, why) = set(one("B", "USD")).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(why.contains("must keep its currency, BRL"), "{why}");
+    assert_eq!(set(one("C", "USD")).await.0, StatusCode::OK);
+    database::run(&world.db, "delete from sections").await;
+    assert_eq!(set(one("B", "USD")).await.0, StatusCode::OK);
 }
 
 /// Row 103 of the hostile catalogue: changes at once, each applied to what the others wrote.

@@ -1,11 +1,13 @@
 //! Stores behind which a mender dies, sleeps, or finds SQL away.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use catraca::base::ids::{Edition, Generation, Number, ShowId};
+use catraca::event::money::Currency;
 use catraca::room::model::command::{Command, Outcome};
 use catraca::room::{self, StoreError as RoomError};
 use catraca::show::draw::{DrawFact, Entered};
@@ -111,6 +113,10 @@ impl Store for Sql {
 
     async fn get(&self, show: &ShowId) -> Result<Option<Show>, StoreError> {
         self.there()?.get(show).await
+    }
+
+    async fn currencies(&self, show: &ShowId) -> Result<BTreeMap<String, Currency>, StoreError> {
+        self.there()?.currencies(show).await
     }
 
     async fn put(
