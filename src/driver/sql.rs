@@ -4,10 +4,19 @@
 use std::error::Error;
 use std::future::Future;
 
+use sqlx::error::DatabaseError;
 use sqlx::postgres::PgRow;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Decode, Postgres, Row, Sqlite, Type};
 use tokio_util::task::TaskTracker;
+
+/// PostgreSQL's codes have as many bytes; SQLite's are shorter.
+const SQLSTATE_BYTES: usize = 5;
+/// The class of SQLSTATE for values that are out of range or make no sense.
+const DATA_EXCEPTION: &str = "22";
+/// `SQLITE_TOOBIG`, `SQLITE_MISMATCH` and `SQLITE_CONSTRAINT_DATATYPE`: of a sum past 64 bits SQLite makes a
+/// float, which no column of whole numbers takes.
+const NEVER_TAKEN_BY_SQLITE: [&str; 3] = ["18", "20", "3091"];
 
 /// Why the database did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -142,16 +151,33 @@ impl Units {
 }
 
 /// What the database itself said, wherever in the chain of causes that is.
-pub(in crate::driver) fn database_code(error: &(dyn Error + 'static)) -> Option<String> {
+fn said<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a dyn DatabaseError> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(error) = error.downcast_ref::<sqlx::Error>() {
-            let said = error.as_database_error().and_then(|said| said.code());
-            return said.map(|code| code.into_owned());
+            return error.as_database_error();
         }
         next = error.source();
     }
     None
+}
+
+/// The code of what the database itself said.
+pub(in crate::driver) fn database_code(error: &(dyn Error + 'static)) -> Option<String> {
+    said(error)?.code().map(|code| code.into_owned())
+}
+
+/// What the database said of a value that it can never take, however often it is asked; `None` where it failed
+/// otherwise.
+pub(crate) fn never_taken<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a str> {
+    let said = said(error)?;
+    let code = said.code()?;
+    let is_sqlstate = code.len() == SQLSTATE_BYTES;
+    let never = match is_sqlstate {
+        true => code.starts_with(DATA_EXCEPTION),
+        false => NEVER_TAKEN_BY_SQLITE.contains(&&*code),
+    };
+    never.then(|| said.message())
 }
 
 /// Whether a unit of work found that what it had read has changed, wherever in the chain that is.

@@ -103,24 +103,33 @@ impl<C: Consumer> Consuming<C> {
     /// second finds done.
     ///
     /// # Errors
-    /// [`LogError`] where log or inbox could not be asked; the next step goes on from what is
-    /// committed.
+    /// [`LogError`] where log or inbox could not be asked, be it for one partition; the next step goes on
+    /// from what is committed, and behind that partition.
     pub async fn step(&mut self) -> Result<Step, LogError> {
         if !self.recalled {
             self.recall().await?;
         }
         let mut step = Step::default();
         let mut passed = Vec::new();
+        let mut failed = None;
         let mut pause_ms = LOOK_EVERY_MS;
         let first = self.first;
         for turn in 0..PARTITIONS {
             let partition = (first + turn) % PARTITIONS;
-            let visit = self.visit(partition, &mut passed, &mut step).await?;
-            pause_ms = match visit {
-                Visit::Drained => pause_ms,
-                Visit::More => 0,
-                Visit::Waits(until) => pause_ms.min(until.ms_since(self.clock.now())),
-            };
+            match self.visit(partition, &mut passed, &mut step).await {
+                Ok(Visit::Drained) => {}
+                Ok(Visit::More) => pause_ms = 0,
+                Ok(Visit::Waits(until)) => {
+                    pause_ms = pause_ms.min(until.ms_since(self.clock.now()));
+                }
+                Err(error) => {
+                    self.first = (partition + 1) % PARTITIONS;
+                    // One says nothing about the others; after two, log or store may well be away.
+                    if failed.replace(error).is_some() {
+                        break;
+                    }
+                }
+            }
         }
         if !passed.is_empty() {
             self.inbox.pass(self.consumer.group(), &passed).await?;
@@ -132,7 +141,7 @@ impl<C: Consumer> Consuming<C> {
             .filter(|aside| aside.is_stuck());
         metrics::dead_letters_stuck(self.consumer.group(), stuck.count());
         self.measure().await?;
-        Ok(Step { pause_ms, ..step })
+        failed.map_or(Ok(Step { pause_ms, ..step }), Err)
     }
 
     async fn measure(&mut self) -> Result<(), LogError> {
@@ -140,9 +149,9 @@ impl<C: Consumer> Consuming<C> {
         if self.measure_at.is_to_come(now, MEASURE_EVERY_MS) {
             return Ok(());
         }
+        self.measure_at = now.plus_ms(MEASURE_EVERY_MS); // also where it fails: who is away is not asked more
         let behind = rounds::measure(group, &*self.log, &*self.inbox).await?;
         metrics::lag(group, behind.records, behind.oldest_ms);
-        self.measure_at = now.plus_ms(MEASURE_EVERY_MS);
         Ok(())
     }
 

@@ -2,9 +2,10 @@
 
 use crate::base::limits::{GROUP_RUNS_MS, PARTITIONS, REASON_BYTES_MAX};
 use crate::base::time::Timestamp;
-use crate::driver::sql::{Cells, SqlError};
+use crate::driver::sql::{Cells, SqlError, never_taken};
 use crate::log::inbox::{Because, DeadLetter, Retry, Rewound, Stands};
-use crate::log::{Delivery, Handled, Lag, LogError};
+use crate::log::patience::Failure;
+use crate::log::{ApplyError, Delivery, Handled, Lag, LogError};
 
 /// A row of the log with its event.
 pub(super) fn delivery(row: &impl Cells) -> Result<Delivery, sqlx::Error> {
@@ -129,6 +130,15 @@ pub(super) fn letter(row: &impl Cells) -> Result<DeadLetter, sqlx::Error> {
 /// The beginning of a reason, cut between characters.
 pub(super) fn cut(reason: &str) -> &str {
     &reason[..reason.floor_char_boundary(REASON_BYTES_MAX)]
+}
+
+impl From<LogError> for ApplyError {
+    fn from(error: LogError) -> Self {
+        match never_taken(&error) {
+            Some(said) => Self::Failed(Failure::Permanent(format!("no store takes it: {said}"))),
+            None => Self::Store(error),
+        }
+    }
 }
 
 impl From<SqlError> for LogError {

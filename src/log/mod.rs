@@ -172,9 +172,10 @@ pub enum ApplyError {
     /// It could not be handled.
     #[error("delivery failed")]
     Failed(#[from] Failure),
-    /// Our own store could not be asked, which says nothing about the delivery.
+    /// Our own store could not be asked, which says nothing about the delivery. Where it could, and can never
+    /// take what the delivery says, that is a [`Failure`].
     #[error("store failed")]
-    Store(#[from] LogError),
+    Store(#[source] LogError),
 }
 
 /// The names of logs to which Debezium sends.

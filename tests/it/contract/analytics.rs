@@ -21,6 +21,7 @@ on_every_log! {
     every_sale_counts_once_in_its_own_minute_or_as_late,
     sales_are_built_again_the_same,
     what_dies_before_its_commit_has_written_nothing,
+    a_sale_that_no_sum_takes_is_set_aside_and_stops_nobody,
 }
 
 async fn count_all(desk: &Desk) {
@@ -188,4 +189,35 @@ async fn what_dies_before_its_commit_has_written_nothing(desk: Desk) {
     }
     let sum = minutes(&desk).await[0].in_time;
     assert_eq!((sum.orders, sum.seats), (1, 2), "handed over twice");
+}
+
+async fn a_sale_that_no_sum_takes_is_set_aside_and_stops_nobody(desk: Desk) {
+    let dear = async |partition| {
+        let mut order = facts(desk.order_in(partition));
+        order.total.minor = i64::MAX;
+        desk.write(Event::OrderConfirmed(order), 1).await
+    };
+    dear(2).await;
+    let refused = dear(2).await;
+    for partition in [2, 3] {
+        sell(&desk, desk.order_in(partition), T0.plus_ms(MINUTE.0), None).await;
+    }
+    desk.relay_all().await;
+    count_all(&desk).await;
+
+    let none = (0, 0, 0);
+    let rows: Vec<Row> = minutes(&desk).await.iter().map(row).collect();
+    let expected = [
+        (0, "sold".to_owned(), (1, 2, i64::MAX), none),
+        (1, "sold".to_owned(), (2, 4, 156_000), none),
+    ];
+    assert_eq!(rows, expected);
+    let letters = desk.inbox().dead_letters(0).await.unwrap();
+    let [letter] = &letters[..] else {
+        panic!("{letters:?}");
+    };
+    assert_eq!(letter.delivery.event_id, refused.to_string());
+    assert_eq!((&*letter.group, letter.because.attempts), ("analytics", 1));
+    let reason = &letter.because.reason;
+    assert!(reason.starts_with("no store takes it: "), "{reason}");
 }

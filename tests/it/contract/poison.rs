@@ -13,7 +13,10 @@ use catraca::base::limits::PARTITIONS;
 use catraca::base::time::SystemClock;
 use catraca::event::Event;
 use catraca::log::consume::Consuming;
+use catraca::log::inbox::{Rewound, Run};
 use catraca::log::patience::Failure;
+use catraca::log::rounds::MEASURE_EVERY_MS;
+use catraca::log::{ApplyError, Consumer, Delivery, LogError};
 use catraca::notify::{Notice, Sender};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +29,7 @@ use crate::support::until;
 on_every_log! {
     Desk:
     one_event_in_a_hundred_is_poison_and_the_others_are_as_quick,
+    a_partition_that_the_store_fails_holds_up_no_other_and_the_lag_is_known,
 }
 
 /// How many events the long form has.
@@ -120,5 +124,67 @@ async fn one_event_in_a_hundred_is_poison_and_the_others_are_as_quick(desk: Desk
     );
     if drill.is_some() {
         assert!(longer < LONGER_MAX, "{longer:.2} times");
+    }
+}
+
+/// A group whose store fails for these partitions.
+#[derive(Debug, Clone)]
+struct Failing {
+    partitions: Vec<u16>,
+    handled: Arc<Mutex<BTreeSet<u16>>>,
+    failed: Arc<Mutex<u32>>,
+}
+
+#[async_trait]
+impl Consumer for Failing {
+    fn group(&self) -> &'static str {
+        "failing"
+    }
+
+    fn concerns(&self, _delivery: &Delivery) -> bool {
+        true
+    }
+
+    async fn apply(&self, delivery: &Delivery) -> Result<(), ApplyError> {
+        if self.partitions.contains(&delivery.partition) {
+            *self.failed.lock().unwrap() += 1;
+            return Err(LogError::Unavailable(anyhow::anyhow!("no table")).into());
+        }
+        self.handled.lock().unwrap().insert(delivery.partition);
+        Ok(())
+    }
+}
+
+async fn a_partition_that_the_store_fails_holds_up_no_other_and_the_lag_is_known(desk: Desk) {
+    for partition in 0..PARTITIONS {
+        let order = facts(desk.order_in(partition));
+        desk.write(Event::OrderConfirmed(order), 1).await;
+    }
+    desk.relay_all().await;
+    for failing in [vec![0], vec![1, 2], (0..PARTITIONS).collect()] {
+        let consumer = Failing {
+            partitions: failing.clone(),
+            handled: Arc::default(),
+            failed: Arc::default(),
+        };
+        let others = (0..PARTITIONS).filter(|partition| !failing.contains(partition));
+        let others: BTreeSet<u16> = others.collect();
+        let mut consuming = Consuming::new(consumer.clone(), desk.log(), desk.inbox(), desk.time());
+        drop(consuming.step().await);
+        let consuming = tokio::sync::Mutex::new(consuming);
+        until("the others go on", async || {
+            desk.clock.advance_ms(MEASURE_EVERY_MS);
+            let before = *consumer.failed.lock().unwrap();
+            let stepped = consuming.lock().await.step().await;
+            let failed = *consumer.failed.lock().unwrap() - before;
+            assert_eq!(stepped.is_err(), 0 < failed, "{failing:?}");
+            // Who may be away altogether is not asked for every partition.
+            assert!(failed <= 2, "{failing:?}: {failed}");
+            let measured = desk.inbox().rewind("failing", Run::Dry).await.unwrap();
+            assert_eq!(measured, Rewound::Running(0), "{failing:?}");
+            let handled = consumer.handled.lock().unwrap();
+            (0 < failed && *handled == others).then_some(())
+        })
+        .await;
     }
 }
