@@ -27,7 +27,7 @@ use crate::app::database::Database;
 use crate::base::ids::IdSource;
 use crate::base::secret::Secret;
 use crate::config::Config;
-use crate::driver::postgres;
+use crate::driver::postgres_url;
 use crate::gateway;
 use crate::gateway::boards::Boards;
 use crate::show::Store as ShowStore;
@@ -160,7 +160,7 @@ pub fn check(config: &Config) -> Result<(), StartError> {
     let (upstreams, routes) = door::upstreams(config, config.orders.listen)?;
     gateway::check(&config.gateway, &upstreams, &routes).map_err(StartError::config)?;
     if config.database_is_postgres() {
-        postgres::check(&config.database.url).map_err(|error| {
+        postgres_url::check(&config.database.url).map_err(|error| {
             let error = anyhow::Error::from(error);
             StartError::config(format!("database.url: {error:#}"))
         })?;

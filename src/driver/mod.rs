@@ -5,6 +5,7 @@ pub mod https;
 pub mod kafka;
 pub mod postgres;
 mod postgres_first;
+pub mod postgres_url;
 pub mod redis;
 pub mod schema;
 pub mod smtp;

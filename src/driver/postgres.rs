@@ -5,7 +5,6 @@
 //! lost runs again.
 
 use std::error::Error;
-use std::fs::File;
 use std::future::Future;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -61,8 +60,6 @@ const SESSION: [(&str, &str); 11] = [
 const RUNS_MAX: u32 = 5;
 /// The longest pause before the first repeat; it grows with each.
 const PAUSE_MS_MAX: u64 = 10;
-/// Parts of a URL that name files.
-const FILES: [&str; 3] = ["sslrootcert", "sslcert", "sslkey"];
 /// serialization_failure and deadlock_detected.
 const CONFLICTS: [&str; 2] = ["40001", "40P01"];
 
@@ -273,25 +270,6 @@ impl Postgres {
         self.units.finish().await;
         self.pool.close().await;
     }
-}
-
-/// Whether a URL makes sense, as far as that can be told without asking the server.
-///
-/// # Errors
-/// [`SqlError::Database`] with what is wrong.
-pub fn check(url: &str) -> Result<(), SqlError> {
-    PgConnectOptions::from_str(url)?;
-    let files = url::Url::parse(url).into_iter().flat_map(|url| {
-        let pairs = url.query_pairs().into_owned();
-        let named = pairs.filter(|(key, _)| FILES.contains(&key.as_str()));
-        named.collect::<Vec<_>>()
-    });
-    for (key, path) in files {
-        if let Err(error) = File::open(&path) {
-            return Err(SqlError::Unfit(format!("{key} {path:?}: {error}")));
-        }
-    }
-    Ok(())
 }
 
 /// Whether a unit of work failed only because another ran at the same time.

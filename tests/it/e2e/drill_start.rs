@@ -130,6 +130,12 @@ async fn a_configuration_that_cannot_be_used_is_one_line() {
             "room.url (redos:) must be memory: or lead to Redis:",
         ),
         ("DATABASE__URL", "mysql://x", "database.url"),
+        ("DATABASE__URL", "postgres://", "the URL names no host"),
+        (
+            "DATABASE__URL",
+            "postgres://db/catraca?colour=red",
+            "there is no parameter",
+        ),
         ("LOG__URL", "kafka://x", "log.url"),
         ("ADMIN__TOKENS", tokens, "role of ana (queen)"),
         ("NOTIFY__FROM", "nobody", "address"),
