@@ -14,8 +14,7 @@ pub fn recipient(address: &str) -> Option<Address> {
     }
     let address: Address = address.parse().ok()?;
     let written = Mailbox::new(None, address.clone()).to_string();
-    let read: Mailbox = written.parse().ok()?;
-    (read.email == address).then_some(address)
+    written.parse::<Mailbox>().is_ok().then_some(address)
 }
 
 #[cfg(test)]

@@ -129,16 +129,12 @@ impl Store for InPostgres {
     }
 
     async fn end_mend(&self, show: &ShowId, generation: Generation) -> Result<(), StoreError> {
-        self.db
-            .within(async {
-                sqlx::query("update shows set mended = $1 where show = $2 and generation = $1")
-                    .bind(int(generation.0))
-                    .bind(show.as_str())
-                    .execute(&mut *self.db.connection().await?)
-                    .await?;
-                Ok(())
-            })
-            .await
+        sqlx::query("update shows set mended = $1 where show = $2 and generation = $1")
+            .bind(int(generation.0))
+            .bind(show.as_str())
+            .execute(&mut *self.db.connection().await?)
+            .await?;
+        Ok(())
     }
 
     async fn raise_ceiling(
@@ -208,24 +204,20 @@ impl Store for InPostgres {
         after: (Generation, u64),
         max: usize,
     ) -> Result<Vec<LedgerRow>, StoreError> {
-        self.db
-            .within(async {
-                let rows = sqlx::query(
-                "select edition, generation, seq, at_ms, token, serving, kind, body from room_ledger
-                 where show = $1 and edition = $2 and (generation, seq) > ($3, $4)
-                 order by generation, seq limit $5",
-            )
-            .bind(show.as_str())
-            .bind(int(edition.0))
-            .bind(int(after.0.0))
-            .bind(int(after.1))
-            .bind(i64::try_from(max).unwrap_or(i64::MAX))
-            .fetch_all(&mut *self.db.connection().await?)
-            .await?;
-                let ledger: Result<_, sqlx::Error> = rows.iter().map(read_ledger).collect();
-                Ok(ledger?)
-            })
-            .await
+        let rows = sqlx::query(
+            "select edition, generation, seq, at_ms, token, serving, kind, body from room_ledger
+         where show = $1 and edition = $2 and (generation, seq) > ($3, $4)
+         order by generation, seq limit $5",
+        )
+        .bind(show.as_str())
+        .bind(int(edition.0))
+        .bind(int(after.0.0))
+        .bind(int(after.1))
+        .bind(i64::try_from(max).unwrap_or(i64::MAX))
+        .fetch_all(&mut *self.db.connection().await?)
+        .await?;
+        let ledger: Result<_, sqlx::Error> = rows.iter().map(read_ledger).collect();
+        Ok(ledger?)
     }
 
     async fn keep_draw(
@@ -256,9 +248,7 @@ impl Store for InPostgres {
     }
 
     async fn audit(&self, change: &Change) -> Result<(), StoreError> {
-        self.db
-            .within(async { insert_audit(&mut *self.db.connection().await?, None, change).await })
-            .await
+        insert_audit(&mut *self.db.connection().await?, None, change).await
     }
 
     async fn try_write(&self) -> Result<(), StoreError> {
